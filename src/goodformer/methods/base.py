@@ -1,0 +1,79 @@
+"""The contract every method keeps, and the loss of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Batch
+
+from goodformer.models.base import GraphModel
+from goodformer.spec import Task
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a method says of a batch: logits (B, C) and, where it explains itself, edge scores (E,)."""
+
+    logits: Tensor
+    edge_scores: Tensor | None
+
+
+class Method(nn.Module):
+    """What is minimised in training, predicted at test time, and shown as explanation."""
+
+    def __init__(self, model: GraphModel, task: Task) -> None:
+        super().__init__()
+        self.model = model
+        self.task = task
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """Computed node attributes (``name:width``) the batch must carry."""
+        return self.model.encodings
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (B, C)."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
+        """Named, weighted terms; their sum is minimised."""
+        raise NotImplementedError
+
+    def edge_scores(self, batch: Batch) -> Tensor | None:
+        """A score for each edge (E,), larger = more invariant; None where the method has none."""
+        return None
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Logits and edge scores together; a method that gets both from one pass overrides this."""
+        return Prediction(self(batch), self.edge_scores(batch))
+
+    def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
+        """The parameters this epoch updates; for methods that alternate."""
+        return self.parameters()
+
+
+def losses(task: Task, logits: Tensor, y: Tensor) -> Tensor:
+    """The loss of every prediction, (*, C) against labels, as (*).
+
+    ``y`` is (*) class indices, or (*, C) zeros and ones with NaN where a label is missing. Missing labels count
+    nothing, and the mean of the result over all predictions is the mean over the labels that are there.
+    """
+    if task.kind == "multiclass":
+        return F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none").view(y.shape)
+    known = ~y.isnan()  # (*, C)
+    terms = F.binary_cross_entropy_with_logits(logits, y.nan_to_num(), reduction="none") * known
+    return terms.sum(-1) * (known[..., 0].numel() / known.sum().clamp(min=1))
+
+
+def mean_loss(task: Task, logits: Tensor, y: Tensor) -> Tensor:
+    """Mean loss over the labels that are there."""
+    return losses(task, logits, y).mean()
+
+
+def class_scores(task: Task, logits: Tensor) -> Tensor:
+    """Probabilities from logits, of the same shape."""
+    return logits.softmax(-1) if task.kind == "multiclass" else torch.sigmoid(logits)

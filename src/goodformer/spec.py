@@ -1,0 +1,81 @@
+"""What graphs carry and what is asked of them: plain values that data, models and methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from goodformer.registry import InputError
+
+SPLITS = ("train", "id_val", "id_test", "val", "test")
+"""The five parts of a benchmark: ``id_*`` are distributed as train, ``val`` and ``test`` are shifted."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """What one node or one edge carries.
+
+    Attributes:
+        kind: ``constant`` (nothing to tell apart), ``continuous`` (real numbers) or ``categorical`` (codes).
+        sizes: One entry a column: 1 for each continuous column, the number of codes for a categorical one.
+    """
+
+    kind: Literal["constant", "continuous", "categorical"] = "constant"
+    sizes: tuple[int, ...] = ()
+
+    @classmethod
+    def continuous(cls, width: int) -> Features:
+        """Real-valued features of the given width."""
+        return cls("continuous", (1,) * width)
+
+    @classmethod
+    def categorical(cls, *sizes: int) -> Features:
+        """One code a column, the number of codes of each column given."""
+        return cls("categorical", sizes)
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """What the nodes and edges of a data set carry; decides which input layers a model builds."""
+
+    node: Features = field(default_factory=Features)
+    edge: Features = field(default_factory=Features)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is predicted.
+
+    Attributes:
+        kind: ``multiclass`` (``y`` is a class index) or ``binary`` (``y`` holds 0, 1 or NaN for each target).
+        outputs: Number of classes, or of binary targets.
+        metric: The score reported: ``accuracy``, or ``rocauc`` averaged over targets.
+    """
+
+    kind: Literal["multiclass", "binary"] = "multiclass"
+    outputs: int = 3
+    metric: Literal["accuracy", "rocauc"] = "accuracy"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A computed node attribute, written ``name:width``, e.g. ``laplacian:8``."""
+
+    name: str
+    width: int
+
+    @classmethod
+    def parse(cls, text: str) -> Encoding:
+        """Read ``name:width``."""
+        name, _, width = text.partition(":")
+        if not width.isdigit() or int(width) < 1:
+            raise InputError(f"encoding {text!r} has no width; write it as name:width, for example laplacian:8.")
+        return cls(name, int(width))
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.width}"
+
+    @property
+    def attribute(self) -> str:
+        """The name under which a batch carries it."""
+        return f"{self.name}_{self.width}"
