@@ -1,0 +1,237 @@
+"""Pictures of graphs: the invariant subgraph a method found beside the true one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from goodformer.registry import InputError
+
+Array = NDArray[Any]
+
+FOUND = "#d7191c"
+TRUE = "#111111"
+REST = "#c9ced6"
+PAPER = "#ffffff"
+SCALE = LinearSegmentedColormap.from_list("score", ["#e3e6ea", "#f6c7a6", "#f0955f"])
+"""From the lowest score to the highest among the edges that were not chosen."""
+
+CROWDED = 120
+"""Nodes from which on the slower, prettier layout is left."""
+
+SPREAD = 16
+"""Steps from end to end from which on a graph is curled up."""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """One graph with each edge once, ready to be drawn twice at the same positions.
+
+    Attributes:
+        pairs: Ends of each undirected edge, (M, 2).
+        scores: Mean score of the two directions, (M,).
+        truth: Whether the edge is truly invariant, (M,); None where nobody knows.
+        chosen: Whether the edge is among the k best, (M,).
+        positions: Where each node goes, (N, 2).
+    """
+
+    pairs: Array
+    scores: Array
+    truth: Array | None
+    chosen: Array
+    positions: Array
+
+    @property
+    def hits(self) -> int:
+        """Chosen edges that are truly invariant."""
+        return 0 if self.truth is None else int((self.chosen & self.truth).sum())
+
+
+def draw_subgraphs(
+    graphs: Sequence[Data],
+    scores: Sequence[Tensor],
+    path: str | os.PathLike[str],
+    titles: Sequence[str],
+    k: int | None = None,
+) -> Path:
+    """Draw each graph with the subgraph its scores choose, beside the true subgraph where the graph carries it.
+
+    Args:
+        graphs: Graphs with ``edge_index`` and, where known, ``edge_truth`` (E,).
+        scores: For each graph a score of each directed edge (E,), larger = more invariant.
+        path: Picture file; the suffix says the format (png, pdf, svg).
+        titles: A line above each graph.
+        k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
+
+    Returns:
+        The file written.
+    """
+    if not len(graphs) == len(scores) == len(titles) or not graphs:
+        raise InputError(
+            f"draw_subgraphs got {len(graphs)} graphs, {len(scores)} scores and {len(titles)} titles; "
+            "give at least one graph and as many of each."
+        )
+    sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
+    figure = _figure(sketches, [_title(title, one) for title, one in zip(titles, sketches, strict=True)])
+    return _save(figure, Path(path))
+
+
+def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
+    """The graph with each edge once, its ``k`` best edges chosen, and a place for every node."""
+    pairs, mean = _undirected(graph, scores.detach().float().cpu().numpy())
+    truth = None
+    if graph.get("edge_truth") is not None:
+        truth = _undirected(graph, graph.edge_truth.float().cpu().numpy())[1] > 0.5
+    wanted = k if k is not None else int(truth.sum()) if truth is not None else -(-len(pairs) // 3)
+    chosen = np.zeros(len(pairs), dtype=bool)
+    chosen[np.argsort(-mean, kind="stable")[:wanted]] = True
+    return Sketch(pairs, mean, truth, chosen, _positions(pairs, int(graph.num_nodes or 0)))
+
+
+def _undirected(graph: Data, values: Array) -> tuple[Array, Array]:
+    """Each pair of ends once, (M, 2), and the mean of the values of its directions, (M,)."""
+    ends = np.sort(graph.edge_index.cpu().numpy().T, axis=1).reshape(-1, 2)  # (E, 2)
+    pairs, place = np.unique(ends, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    return pairs, np.bincount(place, values, len(pairs)) / np.maximum(np.bincount(place, minlength=len(pairs)), 1)
+
+
+def _positions(pairs: Array, nodes: int) -> Array:
+    """A place for every node, the same for the same graph."""
+    graph = nx.Graph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from(pairs.tolist())
+    if 1 < nodes <= CROWDED and nx.is_connected(graph):
+        places = nx.kamada_kawai_layout(graph, dist=_distances(graph))
+    else:
+        places = nx.spring_layout(graph, seed=0)
+    return _across(np.array([places[node] for node in range(nodes)]))
+
+
+def _distances(graph: nx.Graph) -> dict[int, dict[int, float]]:
+    """Steps between nodes, long ways shortened so that a long graph curls up instead of shrinking its motif."""
+    steps = dict(nx.all_pairs_shortest_path_length(graph))
+    power = 1.0 if max(max(row.values()) for row in steps.values()) <= SPREAD else 0.6
+    return {node: {other: step**power for other, step in row.items()} for node, row in steps.items()}
+
+
+def _across(points: Array) -> Array:
+    """Centred and turned so that the longest extent lies across, where a panel has most room."""
+    centred: Array = points - points.mean(axis=0)
+    if len(points) < 2:
+        return centred
+    turned: Array = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
+    return turned
+
+
+def _title(title: str, one: Sketch) -> str:
+    """The caller's line and, where truth is known, how much of it was found."""
+    if one.truth is None:
+        return title
+    return f"{title}  ·  {one.hits} of {int(one.truth.sum())} edges found"
+
+
+def _figure(sketches: Sequence[Sketch], titles: Sequence[str]) -> Figure:
+    """A grid of blocks, one a graph, over a legend."""
+    known = any(one.truth is not None for one in sketches)
+    columns = min(len(sketches), 2 if known else 3)
+    rows = -(-len(sketches) // columns)
+    width, height = (5.6 if known else 3.6) * columns, 2.65 * rows
+    figure = Figure(figsize=(width, height + 0.6), facecolor=PAPER, layout="constrained")
+    halves = figure.subfigures(2, 1, height_ratios=[height, 0.6], squeeze=False)
+    body, foot = halves[0, 0], halves[1, 0]
+    blocks = body.subfigures(rows, columns, wspace=0.02, hspace=0.03, squeeze=False)
+    for block, one, title in zip(blocks.flat, sketches, titles, strict=False):
+        _block(block, one, title, pair=known)
+    _legend(foot, known)
+    return figure
+
+
+def _block(block: SubFigure, one: Sketch, title: str, pair: bool) -> None:
+    """One graph: the found subgraph on the left and, in a picture that knows truth, the true one on the right."""
+    block.suptitle(title, fontsize=10.5, color="#222222")
+    axes = block.subplots(1, 2 if pair else 1, squeeze=False)
+    _draw_found(axes[0, 0], one)
+    if pair:
+        _draw_true(axes[0, 1], one)
+
+
+def _draw_found(axes: Axes, one: Sketch) -> None:
+    """The chosen edges in red, the rest by their score."""
+    others = one.scores[~one.chosen]
+    low, high = (others.min(), others.max()) if len(others) else (0.0, 1.0)
+    shades = SCALE((one.scores - low) / max(high - low, 1e-9))
+    _draw(axes, one, one.chosen, FOUND, shades)
+    axes.set_xlabel("found invariant subgraph", fontsize=8.5, color=FOUND)
+
+
+def _draw_true(axes: Axes, one: Sketch) -> None:
+    """The true edges in black, the rest in grey."""
+    truth = one.truth if one.truth is not None else np.zeros(len(one.pairs), dtype=bool)
+    _draw(axes, one, truth, TRUE, np.full(len(one.pairs), REST))
+    axes.set_xlabel("true invariant subgraph" if one.truth is not None else "truth unknown", fontsize=8.5, color=TRUE)
+
+
+def _draw(axes: Axes, one: Sketch, strong: Array, colour: str, shades: Array) -> None:
+    """All edges, the strong ones on top in one colour, and the nodes they touch."""
+    lines = one.positions[one.pairs]  # (M, 2, 2)
+    size = float(np.clip(1200 / max(len(one.positions), 1), 7, 46))
+    thick = 3.0 * (size / 46) ** 0.4
+    axes.add_collection(
+        LineCollection(list(lines[~strong]), colors=list(shades[~strong]), linewidths=thick * 0.57, zorder=1)
+    )
+    axes.add_collection(LineCollection(list(lines[strong]), colors=colour, linewidths=thick, zorder=2))
+    touched = np.isin(np.arange(len(one.positions)), one.pairs[strong])
+    for rows, face in ((~touched, REST), (touched, colour)):
+        across, up = one.positions[rows].T
+        axes.scatter(across, up, s=size, c=face, edgecolors=PAPER, linewidths=0.9, zorder=3)
+    _frame(axes)
+
+
+def _frame(axes: Axes) -> None:
+    """Equal scales, no ticks, a hair-line around the panel."""
+    axes.set(xticks=[], yticks=[])
+    axes.margins(0.08)
+    axes.set_aspect("equal", adjustable="datalim")
+    for spine in axes.spines.values():
+        spine.set(color="#e3e6ea", linewidth=0.8)
+
+
+def _legend(foot: SubFigure, known: bool) -> None:
+    """What the colours mean."""
+    entries = [
+        Line2D([], [], color=FOUND, linewidth=3, label="chosen: the k best edges"),
+        Line2D([], [], color=SCALE(1.0), linewidth=1.7, label="not chosen, higher score"),
+        Line2D([], [], color=SCALE(0.0), linewidth=1.7, label="not chosen, lower score"),
+    ]
+    if known:
+        entries.append(Line2D([], [], color=TRUE, linewidth=3, label="true motif"))
+    foot.legend(handles=entries, loc="center", ncols=4 if known else 3, frameon=False, fontsize=9)
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    """Write the picture in one step, so that no reader sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    form = path.suffix.lstrip(".") or "png"
+    canvas = FigureCanvasAgg(figure)
+    if form not in canvas.get_supported_filetypes():
+        raise InputError(f"a picture cannot be written as {form!r}; end {path.name} in .png, .pdf or .svg.")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    canvas.print_figure(partial, dpi=110, format=form)
+    os.replace(partial, path)
+    return path
