@@ -1,0 +1,13 @@
+"""Models: graphs in, node embeddings out."""
+
+from goodformer.models.base import GraphModel
+from goodformer.models.gin import GIN, VirtualNodeGIN
+from goodformer.models.goodformer import GOODFormer
+from goodformer.models.gps import GraphGPS
+from goodformer.registry import Registry
+
+MODELS: Registry[GraphModel] = Registry(
+    "model", {"gin": GIN, "gin-vn": VirtualNodeGIN, "gps": GraphGPS, "goodformer": GOODFormer}
+)
+
+__all__ = ["GIN", "MODELS", "GOODFormer", "GraphGPS", "GraphModel", "VirtualNodeGIN"]

@@ -1,0 +1,111 @@
+"""Graph isomorphism networks, plain and with a virtual node: the backbones of the benchmark's baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from goodformer.models.base import GraphModel
+from goodformer.nn.dropout import dropout
+from goodformer.nn.features import EdgeInput, NodeInput
+from goodformer.nn.layout import Layout
+from goodformer.nn.message_passing import GIN as GINLayer
+from goodformer.nn.message_passing import Aggregation
+from goodformer.nn.readout import mean_nodes, sum_nodes
+from goodformer.spec import FeatureSpec
+
+Width = Annotated[int, Field(ge=1, description="Width of the node embeddings.")]
+Layers = Annotated[int, Field(ge=1, description="Number of message passing layers.")]
+Rate = Annotated[float, Field(ge=0, lt=1, description="Dropout rate.")]
+Inputs = Annotated[Sequence[str], Field(description="Computed node attributes added to the input, as name:width.")]
+
+
+class GIN(GraphModel):
+    """h_(l+1) = dropout(ReLU(BN(MLP(h_l + sum of neighbours)))), no ReLU after the last layer; mean readout.
+
+    Paper: Xu et al., "How Powerful are Graph Neural Networks?", 2019, with the layer order and sizes of the GOOD
+    benchmark (Gui et al., 2022): MLP of widths D, 2D, D with BatchNorm, edge features embedded anew in every layer.
+    Differs from the paper: epsilon is fixed at 0, as in the benchmark.
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dim: Width = 300,
+        layers: Layers = 3,
+        dropout_rate: Rate = 0.5,
+        inputs: Inputs = (),
+        aggregation: Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")] = "sum",
+    ) -> None:
+        super().__init__()
+        self.dim = dim
+        self.encodings = tuple(inputs)
+        self.nodes = NodeInput(spec, dim, inputs)
+        self.edges = nn.ModuleList(EdgeInput(spec, dim) for _ in range(layers))
+        self.layers = nn.ModuleList(GINLayer(_mlp(dim), aggregation) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers))
+        self.dropout = dropout(dropout_rate)
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Node embeddings (N, D)."""
+        layout = Layout(batch)
+        h = self.nodes(batch)
+        for depth in range(len(self.layers)):
+            h = self.layer(depth, h, batch, layout, edge_weight)
+        return h
+
+    def layer(self, depth: int, h: Tensor, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
+        """One layer: messages, BatchNorm, ReLU (not after the last), dropout."""
+        h = self.norms[depth](self.layers[depth](h, layout, self.edges[depth](batch), edge_weight))
+        out: Tensor = self.dropout(h if depth == len(self.layers) - 1 else h.relu())
+        return out
+
+    def readout(self, h: Tensor, batch: Batch) -> Tensor:
+        """The mean over the nodes of each graph (B, D)."""
+        return mean_nodes(h, Layout(batch))
+
+
+class VirtualNodeGIN(GIN):
+    """GIN with one more node per graph, joined to all: h += v before each layer but the first, v = MLP(v + sum h).
+
+    Paper: Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017, with the sizes of the GOOD benchmark:
+    one MLP shared by all layers, and no update after the last.
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dim: Width = 300,
+        layers: Layers = 3,
+        dropout_rate: Rate = 0.5,
+        inputs: Inputs = (),
+        aggregation: Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")] = "sum",
+    ) -> None:
+        super().__init__(
+            spec, dim=dim, layers=layers, dropout_rate=dropout_rate, inputs=inputs, aggregation=aggregation
+        )
+        self.start = nn.Parameter(torch.zeros(1, dim))
+        self.update = nn.Sequential(_mlp(dim), nn.BatchNorm1d(dim), nn.ReLU(), dropout(dropout_rate))
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Node embeddings (N, D)."""
+        layout = Layout(batch)
+        h, virtual = self.nodes(batch), self.start.expand(layout.num_graphs, -1)
+        for depth in range(len(self.layers)):
+            if depth > 0:
+                h = h + virtual[layout.graph]
+            h = self.layer(depth, h, batch, layout, edge_weight)
+            if 0 < depth < len(self.layers) - 1:
+                virtual = self.update(virtual + sum_nodes(h, layout))
+        return h
+
+
+def _mlp(dim: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(dim, 2 * dim), nn.BatchNorm1d(2 * dim), nn.ReLU(), nn.Linear(2 * dim, dim))

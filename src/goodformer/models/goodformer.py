@@ -1,0 +1,268 @@
+"""GOODFormer's model: a trunk, a disentangler, an encoder of evolving subgraphs and a predictor on both halves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from goodformer.models.base import GraphModel
+from goodformer.models.gin import Inputs, Rate, Width
+from goodformer.models.gps import AggregationName, CombineName, Heads, NormName
+from goodformer.nn.disentangler import Half, Scores, edge_logits, head_mean_mask, hide_padding
+from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
+from goodformer.nn.features import EdgeInput, NodeInput
+from goodformer.nn.gps import GPSLayer, mlp
+from goodformer.nn.layout import Layout
+from goodformer.nn.readout import mean_nodes, node_weight
+from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
+from goodformer.registry import InputError
+from goodformer.spec import Encoding, FeatureSpec
+
+Depth = Annotated[int, Field(ge=0, description="Number of layers.")]
+
+
+@dataclass(frozen=True)
+class Disentangled:
+    """What the model found in a batch of B graphs.
+
+    Attributes:
+        edge_logits: Head-averaged score of every edge, (E,); larger = more invariant.
+        mask: M, the share of every edge that belongs to the invariant subgraph, (E,).
+        probability: The mask before sampling, (E,); equal to ``mask`` at evaluation.
+        invariant: Embedding of every graph's invariant half, (B, D).
+        variant: The same for the variant half; None where only the invariant one was asked for.
+        entropy: Mean entropy of attention, (2, B, H) for Softmax(E) and Softmax(-E), or (1, B, H) for the first alone.
+        temperature: t_G used, of the same shape.
+        recovered: Recovered positional encodings of the halves, (2, N, k) or (1, N, k).
+        nodes: Node embeddings of the invariant half, (N, D).
+    """
+
+    edge_logits: Tensor
+    mask: Tensor
+    probability: Tensor
+    invariant: Tensor
+    variant: Tensor | None
+    entropy: Tensor
+    temperature: Tensor
+    recovered: Tensor | None
+    nodes: Tensor
+
+
+class GOODFormer(GraphModel):
+    """Z = GT^M(G); E, M, Z_c, Z_s = disentangle(Z); P_c, P_s = h_PSE(A_c), h_PSE(A_s); Z' = GT'([Z, P]); pooling.
+
+    Both halves run through the same layers, stacked as one batch of 2B graphs: +E and A_c for the first copies, -E and
+    A_s for the second. Where only a prediction is wanted, the invariant half runs alone.
+
+    Paper: Liao et al., "Invariant Graph Transformer for Out-of-Distribution Generalization", KDD 2026, Eqs. 3 to 13.
+    Differs from the paper: with ``values="inputs"`` the halves are computed from the node inputs, weighted by the
+        node's share in the half, instead of from Z, which has already mixed both; ``node_weights`` keeps attention and
+        pooling of a half to the half's own nodes; ``mask="logit"`` is the sigmoid of the head-averaged, symmetrised
+        logit, so that both directions of an edge belong to the same half.
+    Paper silent on: normalisation, dropout, residuals, how heads are joined into one mask, node inputs.
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dim: Width = 128,
+        heads: Heads = 4,
+        trunk_layers: Depth = 2,
+        encoder_layers: Depth = 3,
+        predictor_layers: Depth = 1,
+        encoder_dim: Annotated[int, Field(ge=1, description="Width of the subgraph encodings.")] = 32,
+        inputs: Inputs = ("closed_walks:6",),
+        target: Annotated[str, Field(description="Encoding the encoder recovers, as name:width.")] = "laplacian:8",
+        dropout_rate: Rate = 0.0,
+        norm: NormName = "layer",
+        aggregation: AggregationName = "log",
+        combine: CombineName = "sum",
+        bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
+        mask: Annotated[
+            Literal["logit", "heads"],
+            Field(description="logit: sigmoid of the symmetrised mean score; heads: mean of the heads' sigmoids."),
+        ] = "logit",
+        sample: Annotated[bool, Field(description="Draw the mask in training (binary concrete).")] = False,
+        values: Annotated[
+            Literal["trunk", "inputs"], Field(description="What the halves are computed from.")
+        ] = "trunk",
+        node_weights: Annotated[
+            bool, Field(description="Weigh nodes by their edges' masks in pooling and in the predictor's attention.")
+        ] = True,
+        predictor: Annotated[
+            Literal["gt", "mlp", "disentangler"],
+            Field(description="GT': GPS layers, an MLP, or a second disentangling layer on the mean of the halves."),
+        ] = "gt",
+        temperature: Annotated[
+            Solver, Field(description="Test-time temperature: solved exactly, by the paper's descent, or off.")
+        ] = "exact",
+        entropy_decay: Annotated[float, Field(ge=0, lt=1, description="Of the running mean of the entropy.")] = 0.99,
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise InputError(f"model goodformer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
+        self.dim, self.heads = dim, heads
+        self.mask_kind, self.sample, self.values, self.node_weights = mask, sample, values, node_weights
+        self.solver, self.entropy_decay = temperature, entropy_decay
+        self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
+        gps = {"norm": norm, "p": dropout_rate, "aggregation": aggregation, "combine": combine}
+        half = {"norm": norm, "p": dropout_rate, "aggregation": aggregation}
+        self.trunk = nn.ModuleList(GPSLayer(dim, heads, **gps) for _ in range(trunk_layers))
+        self.scores, self.half = Scores(dim, heads, bounded), Half(dim, **half)
+        self.target = Encoding.parse(target) if encoder_layers else None
+        self.encodings = tuple(dict.fromkeys((*inputs, *([target] if encoder_layers else []))))
+        if self.target:
+            self.noise = NodeNoise(encoder_dim)
+            self.encoder = SubgraphEncoder(
+                encoder_dim, encoder_layers, self.target.width, norm=norm, aggregation=aggregation
+            )
+            self.join = nn.Linear(dim + encoder_dim, dim)
+        self.predictor_kind = predictor
+        if predictor == "gt":
+            self.predictor = nn.ModuleList(GPSLayer(dim, heads, **gps) for _ in range(predictor_layers))
+        elif predictor == "mlp":
+            self.predictor = nn.ModuleList(mlp(dim, 2 * dim, dim, dropout_rate) for _ in range(predictor_layers))
+        else:
+            self.second_scores, self.second_half = Scores(dim, heads, bounded), Half(dim, **half)
+        self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
+
+    # ---------------------------------------------------------------- the contract
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Node embeddings of the invariant half (N, D)."""
+        return self.disentangle(batch, both=False, edge_weight=edge_weight).nodes
+
+    def readout(self, h: Tensor, batch: Batch) -> Tensor:
+        """The mean over the nodes of each graph (B, D)."""
+        return mean_nodes(h, Layout(batch))
+
+    # ---------------------------------------------------------------- the paper, in its order
+
+    def disentangle(self, batch: Batch, both: bool = True, edge_weight: Tensor | None = None) -> Disentangled:
+        """Split every graph into its invariant and its variant half and embed them."""
+        layout, edges = Layout(batch), self.edges(batch)
+        inputs = self.nodes(batch)
+        z = inputs
+        for layer in self.trunk:
+            z = layer(z, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
+        scores = self.scores(z, layout)  # E, (B, H, n, n)
+        logits = edge_logits(scores, layout, symmetric=True)
+        probability, mask = self._masks(scores, logits, layout)
+        halves = _Halves(layout, edges, mask, both, edge_weight)
+        attention, entropy, temperature = self._attend(scores, layout, both)
+        share = halves.node_weight if self.node_weights else None
+        source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
+        h = self.half(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
+        recovered = None
+        if self.target:
+            noise = halves.copy(self.noise(layout, batch.x))
+            code = self.encoder(noise, halves.layout, halves.edge_weight)  # [P_c; P_s], (2N, d)
+            recovered = self.encoder.recover(code).unflatten(0, (-1, layout.num_nodes))
+            h = self.join(torch.cat((h, code), 1))
+        h = self._predict(h, halves, share)  # [Z'_c; Z'_s]
+        graphs = mean_nodes(h, halves.layout, share).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
+        return Disentangled(
+            edge_logits=logits,
+            mask=mask,
+            probability=probability,
+            invariant=graphs[0],
+            variant=graphs[1] if both else None,
+            entropy=entropy,
+            temperature=temperature,
+            recovered=recovered,
+            nodes=h[: layout.num_nodes],
+        )
+
+    def _masks(self, scores: Tensor, logits: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """M = sigmoid(E) at the edges (Eq. 4), and the same drawn at random in training where asked for."""
+        if self.mask_kind == "heads":
+            mask = head_mean_mask(scores, layout)
+            return mask, mask
+        probability = logits.sigmoid()
+        if not (self.sample and self.training):
+            return probability, probability
+        number, count = layout.undirected()
+        u = torch.rand(count, device=logits.device).clamp(1e-6, 1 - 1e-6)
+        return probability, (logits + torch.logit(u)[number]).sigmoid()
+
+    def _attend(self, scores: Tensor, layout: Layout, both: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""
+        signed = torch.cat((scores, -scores)) if both else scores
+        twin = layout.mask.repeat(2, 1) if both else layout.mask
+        signed = signed.masked_fill(~twin[:, None, None], -1e9)
+        temperature = self._temperature(signed, layout, twin)
+        if self.training or self.solver == "off":
+            log_p = signed.log_softmax(-1)
+        else:
+            log_p = (signed / temperature.flatten(0, 1)[..., None, None]).log_softmax(-1)
+        entropy = mean_entropy(log_p, twin).unflatten(0, (-1, layout.num_graphs))
+        if self.training and both:
+            self._remember(entropy)
+        return log_p.exp(), entropy, temperature
+
+    def _temperature(self, signed: Tensor, layout: Layout, rows: Tensor) -> Tensor:
+        """t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
+        copies = signed.shape[0] // layout.num_graphs
+        goal = self.mean_entropy[:copies]  # (2, H)
+        if self.training or self.solver == "off" or bool(goal.isnan().any()):
+            return signed.new_ones(copies, layout.num_graphs, self.heads)
+        goal = goal[:, None].expand(-1, layout.num_graphs, -1).flatten(0, 1)
+        solve = solve_temperature if self.solver == "exact" else descend_temperature
+        return solve(signed.detach(), rows, goal).unflatten(0, (copies, -1))
+
+    @torch.no_grad()
+    def _remember(self, entropy: Tensor) -> None:
+        """The running mean of the training entropy of each attention and head."""
+        new = entropy.mean(1)  # (2, H)
+        old = torch.where(self.mean_entropy.isnan(), new, self.mean_entropy)
+        self.mean_entropy.copy_(torch.lerp(new, old, self.entropy_decay))
+
+    def _predict(self, h: Tensor, halves: _Halves, share: Tensor | None) -> Tensor:
+        """GT' on both halves (Eq. 13)."""
+        if self.predictor_kind == "mlp":
+            for layer in self.predictor:
+                h = h + layer(h)
+            return h
+        if self.predictor_kind == "gt":
+            for layer in self.predictor:
+                h = layer(h, halves.layout, halves.edges, halves.edge_weight, share)
+            return h
+        return h + self._second(h, halves)
+
+    def _second(self, h: Tensor, halves: _Halves) -> Tensor:
+        """The published GT': a second disentangling layer, its scores taken from the mean of the halves."""
+        layout = halves.single
+        z = h.unflatten(0, (-1, layout.num_nodes)).mean(0)
+        scores = self.second_scores(z, layout)
+        both = halves.layout is not layout
+        mask = head_mean_mask(scores, layout)
+        signed = torch.cat((scores, -scores)) if both else scores
+        attention = hide_padding(signed, halves.layout).softmax(-1)
+        weight = torch.cat((mask, 1 - mask)) if both else mask
+        out: Tensor = self.second_half(halves.copy(z), attention, halves.layout, halves.edges, weight)
+        return out
+
+
+class _Halves:
+    """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone."""
+
+    def __init__(
+        self, layout: Layout, edges: Tensor | None, mask: Tensor, both: bool, given: Tensor | None
+    ) -> None:
+        self.single = layout
+        self.both = both
+        self.layout = layout.twice() if both else layout
+        self.edges = None if edges is None else self.copy(edges)
+        weight = torch.cat((mask, 1 - mask)) if both else mask  # A_c = M * A, A_s = (1 - M) * A
+        self.edge_weight = weight if given is None else weight * self.copy(given)
+        self.node_weight = node_weight(self.edge_weight, self.layout)
+
+    def copy(self, rows: Tensor) -> Tensor:
+        """Rows for both halves."""
+        return torch.cat((rows, rows)) if self.both else rows

@@ -1,0 +1,65 @@
+"""GraphGPS: layers of message passing beside attention."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from goodformer.models.base import GraphModel
+from goodformer.models.gin import Inputs, Layers, Rate, Width
+from goodformer.nn.features import EdgeInput, NodeInput
+from goodformer.nn.gps import Combine, GPSLayer
+from goodformer.nn.layout import Layout
+from goodformer.nn.message_passing import Aggregation
+from goodformer.nn.normalisation import Norm
+from goodformer.nn.readout import mean_nodes
+from goodformer.spec import FeatureSpec
+
+Heads = Annotated[int, Field(ge=1, description="Attention heads; the width must be a multiple.")]
+NormName = Annotated[Norm, Field(description="Normalisation: layer, batch or none.")]
+AggregationName = Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")]
+CombineName = Annotated[Combine, Field(description="How messages and attention are joined: sum or concat.")]
+
+
+class GraphGPS(GraphModel):
+    """h = GPS_L(... GPS_1(input(G))), mean readout.
+
+    Paper: Rampasek et al., "Recipe for a General, Powerful, Scalable Graph Transformer", 2022.
+    Paper silent on: GOOD data; sizes follow the GOODFormer paper (width 128, 4 heads), Laplacian vectors as input.
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dim: Width = 128,
+        heads: Heads = 4,
+        layers: Layers = 4,
+        dropout_rate: Rate = 0.2,
+        norm: NormName = "batch",
+        aggregation: AggregationName = "sum",
+        combine: CombineName = "sum",
+        inputs: Inputs = ("laplacian:8",),
+    ) -> None:
+        super().__init__()
+        self.dim = dim
+        self.encodings = tuple(inputs)
+        self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
+        self.layers = nn.ModuleList(
+            GPSLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
+            for _ in range(layers)
+        )
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Node embeddings (N, D)."""
+        layout, h, edges = Layout(batch), self.nodes(batch), self.edges(batch)
+        for layer in self.layers:
+            h = layer(h, layout, edges, edge_weight)
+        return h
+
+    def readout(self, h: Tensor, batch: Batch) -> Tensor:
+        """The mean over the nodes of each graph (B, D)."""
+        return mean_nodes(h, Layout(batch))

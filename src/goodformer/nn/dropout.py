@@ -1,0 +1,29 @@
+"""Dropout whose random numbers cost an eighth of the usual ones on a CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class ByteDropout(nn.Module):
+    """Zero each entry with probability p, rounded to 1/256: one 64-bit random number serves eight entries."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.cut = round(p * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape, entries dropped in training and the rest scaled so that the mean stays."""
+        if not self.training or not self.cut:
+            return x
+        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
+        # The default range of random_ leaves the top bit zero, so an explicit full range is needed.
+        words.random_(-(2**63), None)
+        keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.cut
+        return x * keep * (256 / (256 - self.cut))
+
+
+def dropout(p: float) -> nn.Module:
+    """A dropout layer, or nothing at all for p = 0."""
+    return ByteDropout(p) if p else nn.Identity()

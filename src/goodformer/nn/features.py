@@ -1,0 +1,72 @@
+"""Input layers: what nodes and edges carry, as vectors of the model's width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from goodformer.spec import Encoding, Features, FeatureSpec
+
+
+class CodeEmbedding(nn.Module):
+    """The sum of one learned vector a categorical column; codes beyond those known share the last vector."""
+
+    def __init__(self, sizes: Sequence[int], dim: int) -> None:
+        super().__init__()
+        starts = torch.tensor([0, *sizes]).cumsum(0)
+        self.register_buffer("start", starts[:-1], persistent=False)
+        self.register_buffer("last", torch.tensor(list(sizes)) - 1, persistent=False)
+        self.table = nn.Embedding(int(starts[-1]), dim)
+        nn.init.xavier_uniform_(self.table.weight)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """(N, F) codes -> (N, D)."""
+        known = codes.long().clamp(min=0).minimum(self.last)  # (N, F)
+        return self.table(known + self.start).sum(1)
+
+
+def embedding(features: Features, dim: int) -> nn.Module:
+    """The input layer for node or edge features of one kind."""
+    if features.kind == "categorical":
+        return CodeEmbedding(features.sizes, dim)
+    return nn.Linear(max(len(features.sizes), 1), dim)
+
+
+class NodeInput(nn.Module):
+    """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes."""
+
+    def __init__(self, spec: FeatureSpec, dim: int, encodings: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.own = embedding(spec.node, dim)
+        self.kind = spec.node.kind
+        parts = [Encoding.parse(text) for text in encodings]
+        self.attributes = [part.attribute for part in parts]
+        self.computed = nn.ModuleList(nn.Linear(part.width, dim, bias=False) for part in parts)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Node vectors (N, D)."""
+        x = batch.x if self.kind == "categorical" else batch.x.float()
+        h = self.own(x)
+        for attribute, layer in zip(self.attributes, self.computed, strict=True):
+            h = h + layer(batch[attribute])
+        return h
+
+
+class EdgeInput(nn.Module):
+    """Edge vectors (E, D), or None where edges carry nothing."""
+
+    def __init__(self, spec: FeatureSpec, dim: int) -> None:
+        super().__init__()
+        self.own = None if spec.edge.kind == "constant" else embedding(spec.edge, dim)
+        self.kind = spec.edge.kind
+
+    def forward(self, batch: Batch) -> Tensor | None:
+        """Edge vectors (E, D), or None."""
+        if self.own is None:
+            return None
+        attr = batch.edge_attr if self.kind == "categorical" else batch.edge_attr.float()
+        out: Tensor = self.own(attr)
+        return out

@@ -1,0 +1,112 @@
+"""Entropy of attention, and the temperature at which it takes a given value (Eqs. 8 to 10, Theorem 2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Solver = Literal["exact", "descent", "off"]
+
+LOWEST, HIGHEST = 0.02, 50.0
+"""Temperatures outside this range are not tried: a target entropy no temperature reaches ends at the border."""
+
+
+def row_entropy(log_p: Tensor) -> Tensor:
+    """Shannon entropy of every distribution, (..., n) log-probabilities -> (...)."""
+    return -(log_p.exp() * log_p).sum(-1)
+
+
+def mean_entropy(log_p: Tensor, rows: Tensor) -> Tensor:
+    """Mean entropy over the rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
+    weight = rows[:, None].to(log_p.dtype)  # (B, 1, n)
+    return (row_entropy(log_p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
+
+
+def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float = 1e-4) -> Tensor:
+    """The t of each graph and head at which the mean entropy of Softmax(E / t) equals the target.
+
+    Entropy rises with t: with b = 1/t and x the logits, dH/d(log b) = -b^2 Var_p(x). Newton steps on log b stay inside
+    a bracket that every evaluation narrows; a step that would leave it is replaced by its middle. A few rows of each
+    graph give the start, so that the full logits are read only two or three times.
+
+    Args:
+        logits: (B, H, n, n), a large negative number where a key is padding.
+        rows: True where a row is a node, (B, n).
+        target: Entropy to reach, (H,).
+        tolerance: Largest difference of entropies accepted as equal.
+
+    Returns:
+        Temperatures (B, H).
+    """
+    size, heads, width = logits.shape[:3]
+    shifted = (logits - logits.amax(-1, keepdim=True)).flatten(0, 1)  # (B*H, n, n)
+    weight = (rows / rows.sum(1, keepdim=True).clamp(min=1)).to(logits.dtype)  # (B, n)
+    weight = weight[:, None].expand(-1, heads, -1).flatten(0, 1)  # (B*H, n)
+    goal = target.expand(size, heads).flatten().to(logits.dtype)
+    log_b = torch.zeros_like(goal)
+    if width > 48:
+        log_b = _newton(*_some_rows(shifted, weight, 12), goal, log_b, tolerance)
+    return (-_newton(shifted, weight, goal, log_b, tolerance)).exp().view(size, heads)
+
+
+def _some_rows(shifted: Tensor, weight: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """About ``count`` rows spread over each graph, with weights that again sum to one."""
+    sizes = (weight > 0).sum(1)
+    pick = (torch.arange(count, device=weight.device) * sizes[:, None]) // count  # (B*H, count)
+    part = shifted.gather(1, pick[..., None].expand(-1, -1, shifted.shape[2]))
+    return part, torch.full_like(part[..., 0], 1 / count)
+
+
+def _newton(x: Tensor, weight: Tensor, goal: Tensor, log_b: Tensor, tolerance: float, steps: int = 40) -> Tensor:
+    """log(1/t) per row block of x (G, r, n): safeguarded Newton, settled blocks set aside after every step."""
+    low, high = torch.full_like(goal, -math.log(HIGHEST)), torch.full_like(goal, -math.log(LOWEST))
+    answer, active = log_b.clone(), torch.arange(goal.numel(), device=goal.device)
+    for _ in range(steps):
+        entropy, slope = _entropy_and_slope(x, weight, log_b)
+        gap = entropy - goal  # above the goal: b must grow
+        low, high = torch.where(gap > 0, log_b, low), torch.where(gap > 0, high, log_b)
+        step = log_b - gap / slope.clamp(max=-1e-12)
+        inside = (step > low) & (step < high)
+        settled = (gap.abs() <= tolerance) | (high - low < 1e-6)
+        log_b = torch.where(settled, log_b, torch.where(inside, step, (low + high) / 2))
+        answer[active] = log_b
+        if bool(settled.all()):
+            break
+        if int(settled.sum()) * 4 >= settled.numel():
+            keep = (~settled).nonzero()[:, 0]
+            x, weight, goal, log_b, low, high, active = (
+                part[keep] for part in (x, weight, goal, log_b, low, high, active)
+            )
+    return answer
+
+
+def _entropy_and_slope(x: Tensor, weight: Tensor, log_b: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted mean over rows of the entropy of Softmax(b x), and its derivative by log b."""
+    b = log_b.exp()[:, None]
+    p = (x * b[..., None]).exp_()  # (G, r, n), not yet divided by its sum
+    total = p.sum(-1)
+    px = p.mul_(x)
+    mean = px.sum(-1) / total
+    variance = (px.mul_(x).sum(-1) / total - mean.square()).clamp(min=0)
+    entropy = total.log() - b * mean
+    return (entropy * weight).sum(-1), -(b.square() * variance * weight).sum(-1)
+
+
+def descend_temperature(
+    logits: Tensor, rows: Tensor, target: Tensor, steps: int = 10, rate: float = 1e-3
+) -> Tensor:
+    """The paper's way to the temperature (Eq. 10): Adam on |H - target| from t = 1, (B, H).
+
+    With the published 10 steps at rate 0.001, t moves by about 1 % at most.
+    """
+    with torch.enable_grad():
+        t = torch.ones(logits.shape[:2], dtype=logits.dtype, device=logits.device, requires_grad=True)
+        adam = torch.optim.Adam([t], lr=rate)
+        for _ in range(steps):
+            entropy = mean_entropy((logits.detach() / t[..., None, None]).log_softmax(-1), rows)
+            (t.grad,) = torch.autograd.grad((entropy - target).abs().sum(), t)
+            adam.step()
+    return t.detach().clamp(LOWEST, HIGHEST)
