@@ -1,0 +1,19 @@
+"""Benchmarks by name: graphs, splits, shifts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.graphs import GraphSet
+from goodformer.data.motif import good_motif, sp_motif
+from goodformer.registry import Registry
+
+__all__ = ["DATASETS", "Benchmark", "GraphSet", "load_benchmark"]
+
+DATASETS: Registry[Benchmark] = Registry("data set", {"good-motif": good_motif, "sp-motif": sp_motif})
+
+
+def load_benchmark(name: str, **settings: Any) -> Benchmark:
+    """The benchmark of that name under checked settings, e.g. ``load_benchmark("good-motif", domain="size")``."""
+    return DATASETS.build(name, **settings)

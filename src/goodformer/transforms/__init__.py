@@ -1,0 +1,44 @@
+"""Node encodings computed from the edges alone: plain functions on tensors, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from goodformer.registry import unknown
+from goodformer.spec import Encoding
+from goodformer.transforms import closed_walks as _closed_walks
+from goodformer.transforms import laplacian as _laplacian
+from goodformer.transforms import random_walk as _random_walk
+from goodformer.transforms.laplacian import flip_signs, laplacian_mask
+
+__all__ = ["ENCODINGS", "VERSIONS", "encode", "flip_signs", "laplacian_mask", "parse_encoding"]
+
+ENCODINGS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "laplacian": _laplacian.laplacian,
+    "random_walk": _random_walk.random_walk,
+    "closed_walks": _closed_walks.closed_walks,
+}
+"""Name -> function (edge_index (2, E) global, ptr (B + 1,), width) -> (N, width)."""
+
+VERSIONS: dict[str, int] = {
+    "laplacian": _laplacian.VERSION,
+    "random_walk": _random_walk.VERSION,
+    "closed_walks": _closed_walks.VERSION,
+}
+"""Name -> version of its numbers, part of the key of a cached encoding."""
+
+
+def parse_encoding(text: str) -> Encoding:
+    """The encoding written ``name:width``, its name checked."""
+    parsed = Encoding.parse(text)
+    if parsed.name not in ENCODINGS:
+        raise unknown("encoding", parsed.name, ENCODINGS)
+    return parsed
+
+
+def encode(text: str, edge_index: Tensor, ptr: Tensor) -> Tensor:
+    """The encoding ``name:width`` (N, width) of graphs given by global edges (2, E) and node bounds (B + 1,)."""
+    wanted = parse_encoding(text)
+    return ENCODINGS[wanted.name](edge_index, ptr, wanted.width)

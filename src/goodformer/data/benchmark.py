@@ -1,0 +1,176 @@
+"""Five splits of graphs, what is asked of them, and where the shift lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from goodformer.data.cache import cached
+from goodformer.data.graphs import GraphSet
+from goodformer.registry import InputError
+from goodformer.spec import SPLITS, Features, FeatureSpec, Task
+from goodformer.transforms import VERSIONS, encode, parse_encoding
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A data set ready for training and testing under a shift; checks itself when made.
+
+    Attributes:
+        name: The name the data set is known by.
+        domain: The attribute that shifts.
+        shift: How it shifts.
+        splits: One set of graphs for each name in `goodformer.spec.SPLITS`.
+        task: What is predicted.
+        features: What nodes and edges carry.
+        num_envs: Number of training environments; ``env`` is below it in train, id_val and id_test.
+        notes: How the data differ from those of the publication.
+        recipe: All that decides the graphs, as JSON values; encodings are cached under it, and not at all where empty.
+    """
+
+    name: str
+    domain: str
+    shift: str
+    splits: Mapping[str, GraphSet]
+    task: Task = field(default_factory=Task)
+    features: FeatureSpec = field(default_factory=FeatureSpec)
+    num_envs: int = 1
+    notes: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if set(self.splits) != set(SPLITS):
+            raise InputError(f"{self.name} has the splits {', '.join(self.splits)}; give exactly {', '.join(SPLITS)}.")
+        if len(self.splits["train"]) == 0:
+            raise InputError(f"{self.name} has no training graph; give at least one of each class.")
+        for split in SPLITS:
+            graphs, where = self.splits[split], f"{self.name}, split {split}"
+            _check_edges(graphs, where)
+            _check_features(graphs.node.get("x"), self.features.node, f"x of {where}")
+            _check_features(graphs.edge.get("attr"), self.features.edge, f"edge_attr of {where}")
+            _check_labels(graphs.graph.get("y"), self.task, where)
+            _check_envs(graphs.graph.get("env"), self.num_envs if split in SPLITS[:3] else None, where)
+        _check_classes(self.splits["train"].graph["y"], self.task, self.name)
+
+    def with_encodings(self, encodings: Sequence[str]) -> Benchmark:
+        """The same benchmark whose graphs carry the encodings, each written ``name:width``."""
+        splits = dict(self.splits)
+        for text in encodings:
+            wanted = parse_encoding(text)
+            if all(wanted.attribute in graphs.node for graphs in splits.values()):
+                continue
+            values = self._encoded(str(wanted))
+            splits = {split: graphs.with_node(wanted.attribute, values[split]) for split, graphs in splits.items()}
+        return replace(self, splits=splits)
+
+    def _encoded(self, text: str) -> dict[str, Tensor]:
+        """One encoding of every split, from the cache where the recipe is known."""
+
+        def build() -> dict[str, Tensor]:
+            return {split: encode(text, graphs.edge_index, graphs.node_ptr) for split, graphs in self.splits.items()}
+
+        if not self.recipe:
+            return build()
+        version = VERSIONS[parse_encoding(text).name]
+        return cached({"recipe": dict(self.recipe), "encoding": text, "version": version}, build)
+
+    def describe(self) -> dict[str, Any]:
+        """Statistics of every split."""
+        return {split: _statistics(self.splits[split], self.task) for split in SPLITS}
+
+
+def _statistics(graphs: GraphSet, task: Task) -> dict[str, Any]:
+    """Counts and means of one split, as JSON values."""
+    if len(graphs) == 0:
+        return {"graphs": 0}
+    y, sizes = graphs.graph["y"], graphs.sizes
+    shares = y.bincount(minlength=task.outputs) / len(y) if task.kind == "multiclass" else y.nanmean(0)
+    return {
+        "graphs": len(graphs),
+        "mean_nodes": round(float(sizes.double().mean()), 2),
+        "max_nodes": int(sizes.max()),
+        "mean_edges": round(len(graphs.edge["index"][0]) / 2 / len(graphs), 2),
+        "class_balance": [round(float(share), 4) for share in shares],
+        "domains": _counts(graphs.graph.get("domain")),
+        "envs": _counts(graphs.graph.get("env")),
+    }
+
+
+def _counts(values: Tensor | None) -> dict[str, int]:
+    """How often each value occurs."""
+    if values is None:
+        return {}
+    found, counts = values.unique(return_counts=True)
+    return {str(int(value)): int(count) for value, count in zip(found, counts, strict=True)}
+
+
+def _check_edges(graphs: GraphSet, where: str) -> None:
+    """Edges join nodes of their graph and come in both directions, with the same truth."""
+    u, v = graphs.edge["index"]
+    sizes = graphs.sizes[graphs.edge_graph]
+    if len(u) == 0:
+        return
+    if int(torch.minimum(u, v).min()) < 0 or bool((torch.maximum(u, v) >= sizes).any()):
+        raise InputError(f"{where} has an edge of a node its graph does not have; number nodes from 0 in every graph.")
+    truth = graphs.edge.get("truth", torch.zeros_like(u, dtype=torch.bool)).long()
+    first, widest = graphs.node_ptr[:-1][graphs.edge_graph], int(sizes.max())
+    there = ((first + u) * widest + v) * 2 + truth
+    back = ((first + v) * widest + u) * 2 + truth
+    if not np.array_equal(np.sort(there.numpy()), np.sort(back.numpy())):
+        raise InputError(f"{where} has an edge in one direction only, or truth that differs by direction; store both.")
+
+
+def _check_features(values: Tensor | None, spec: Features, where: str) -> None:
+    """Features fit their description and are numbers."""
+    if values is None:
+        if spec.kind != "constant":
+            raise InputError(f"{where} is missing although the features are {spec.kind}; attach it or change the spec.")
+        return
+    if values.is_floating_point() and not bool(values.isfinite().all()):
+        raise InputError(f"{where} holds NaN or infinity; replace or drop these values.")
+    if spec.kind != "constant" and (values.dim() != 2 or values.shape[1] != len(spec.sizes)):
+        raise InputError(f"{where} has the shape {tuple(values.shape)} but the spec has {len(spec.sizes)} columns.")
+    if spec.kind == "categorical" and len(values):
+        low, high = values.min(0).values, values.max(0).values
+        if values.is_floating_point() or bool((low < 0).any() or (high >= torch.tensor(spec.sizes)).any()):
+            raise InputError(f"{where} holds a code outside its column's 0 .. size - 1; enlarge the spec or recode.")
+
+
+def _check_labels(y: Tensor | None, task: Task, where: str) -> None:
+    """Labels have the type, shape and range the task says."""
+    if y is None:
+        raise InputError(f"{where} has no labels; attach y to every graph.")
+    if task.kind == "multiclass":
+        if y.is_floating_point() or y.dim() != 1:
+            raise InputError(f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give one integer class a graph.")
+        if len(y) and not (int(y.min()) >= 0 and int(y.max()) < task.outputs):
+            raise InputError(f"{where} has classes {int(y.min())} to {int(y.max())}; use 0 to {task.outputs - 1}.")
+        return
+    if not y.is_floating_point() or y.dim() != 2 or y.shape[1] != task.outputs:
+        raise InputError(f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give floats (B, {task.outputs}).")
+    if not bool((y.isnan() | (y == 0) | (y == 1)).all()):
+        raise InputError(f"{where} has a binary target that is not 0, 1 or NaN (missing); recode y.")
+
+
+def _check_envs(env: Tensor | None, num_envs: int | None, where: str) -> None:
+    """Environments are there, and below their number where they are those of training."""
+    if env is None or env.is_floating_point() or env.dim() != 1:
+        raise InputError(f"{where} has no integer env for each graph; attach env, 0 where there is only one.")
+    if num_envs is not None and len(env) and not (int(env.min()) >= 0 and int(env.max()) < num_envs):
+        raise InputError(f"{where} has env {int(env.min())} to {int(env.max())}; use 0 to {num_envs - 1}.")
+
+
+def _check_classes(y: Tensor, task: Task, where: str) -> None:
+    """Every class, or both values of every binary target, occur in training."""
+    if task.kind == "multiclass":
+        missing = (y.bincount(minlength=task.outputs) == 0).nonzero().flatten().tolist()
+    else:
+        missing = (~((y == 0).any(0) & (y == 1).any(0))).nonzero().flatten().tolist()
+    if missing:
+        what = "class" if task.kind == "multiclass" else "both values of target"
+        raise InputError(f"{where} lacks {what} {missing[0]} in training; add such graphs or leave it out of the task.")

@@ -1,0 +1,314 @@
+"""Many graphs in a few tensors, and batches cut out of them without a loop over graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from torch_geometric.data import Batch, Data
+
+from goodformer.registry import InputError
+
+Indices = Sequence[int] | Tensor
+
+EDGE_NAMES = {"index": "edge_index", "attr": "edge_attr", "truth": "edge_truth"}
+"""How a batch calls what `GraphSet.edge` holds."""
+
+
+class GraphSet(Dataset[Data]):
+    """Graphs laid end to end: one tensor for each attribute, and where each graph begins.
+
+    Works as the data set of a `torch.utils.data.DataLoader` with ``collate_fn=lambda batch: batch``: a list of indices
+    becomes one PyG `Batch` (`__getitems__`).
+
+    Attributes:
+        node: Node attributes (N, ...), e.g. ``x`` and encodings such as ``laplacian_8``.
+        edge: Edge attributes: ``index`` (2, E) in node numbers local to each graph, optionally ``attr`` (E, ...) and
+            ``truth`` (E,), true where an edge belongs to what decides the label.
+        graph: Graph attributes (B, ...): ``y``, ``env``, ``domain``.
+        node_ptr: First node of each graph, and N (B + 1,).
+        edge_ptr: First edge of each graph, and E (B + 1,).
+    """
+
+    def __init__(
+        self,
+        node: dict[str, Tensor],
+        edge: dict[str, Tensor],
+        graph: dict[str, Tensor],
+        node_ptr: Tensor,
+        edge_ptr: Tensor,
+    ) -> None:
+        self.node, self.edge, self.graph = dict(node), dict(edge), dict(graph)
+        self.node_ptr, self.edge_ptr = node_ptr, edge_ptr
+        self._check_lengths()
+
+    def _check_lengths(self) -> None:
+        """Every attribute has one entry a node, edge or graph."""
+        lengths = {"node": int(self.node_ptr[-1]), "edge": int(self.edge_ptr[-1]), "graph": len(self)}
+        for kind, expected in lengths.items():
+            for name, value in getattr(self, kind).items():
+                got = value.shape[1] if (kind, name) == ("edge", "index") else value.shape[0]
+                if got != expected:
+                    raise InputError(f"{kind} attribute {name!r} has {got} entries but there are {expected} {kind}s.")
+        if len(self.node_ptr) != len(self.edge_ptr):
+            raise InputError(f"node_ptr has {len(self.node_ptr)} entries, edge_ptr {len(self.edge_ptr)}; give B + 1.")
+
+    def __len__(self) -> int:
+        return len(self.node_ptr) - 1
+
+    def __repr__(self) -> str:
+        return f"GraphSet({len(self)} graphs, {int(self.node_ptr[-1])} nodes, {int(self.edge_ptr[-1])} directed edges)"
+
+    @property
+    def sizes(self) -> Tensor:
+        """Number of nodes of each graph (B,)."""
+        return self.node_ptr.diff()
+
+    @property
+    def edge_graph(self) -> Tensor:
+        """Graph of each edge (E,)."""
+        return torch.repeat_interleave(self.edge_ptr.diff())
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Edges (2, E) in global node numbers."""
+        return self.edge["index"] + torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
+
+    def __getitem__(self, index: int) -> Data:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph {index} of {len(self)}")
+        index %= len(self)
+        nodes = slice(int(self.node_ptr[index]), int(self.node_ptr[index + 1]))
+        edges = slice(int(self.edge_ptr[index]), int(self.edge_ptr[index + 1]))
+        data = Data()
+        for name, value in self.node.items():
+            data[name] = value[nodes]
+        for name, value in self.edge.items():
+            data[EDGE_NAMES[name]] = value[..., edges] if name == "index" else value[edges]
+        for name, value in self.graph.items():
+            data[name] = value[index : index + 1]
+        return data
+
+    def __getitems__(self, indices: list[int]) -> Batch:
+        return self.batch(indices)
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[index] for index in range(len(self)))
+
+    def batch(self, indices: Indices) -> Batch:
+        """The graphs at ``indices``, in that order, as one PyG batch."""
+        part = self.subset(indices)
+        count, ptr = len(part), part.node_ptr
+        batch = Batch(_base_cls=Data)
+        for name, value in part.node.items():
+            batch[name] = value
+        for name, value in part.edge.items():
+            batch[EDGE_NAMES[name]] = part.edge_index if name == "index" else value
+        for name, value in part.graph.items():
+            batch[name] = value
+        batch.batch = torch.repeat_interleave(part.sizes)  # (N,)
+        batch.ptr = ptr  # (B + 1,)
+        _record_slices(batch, part, count)
+        return batch
+
+    def subset(self, indices: Indices) -> GraphSet:
+        """The graphs at ``indices``, in that order."""
+        chosen = self._positions(indices)  # (b,)
+        nodes, node_ptr = ragged(self.node_ptr[chosen], self.node_ptr[chosen + 1])
+        edges, edge_ptr = ragged(self.edge_ptr[chosen], self.edge_ptr[chosen + 1])
+        return self._rebuilt(
+            {name: value.index_select(0, nodes) for name, value in self.node.items()},
+            {name: value.index_select(_edge_dim(name), edges) for name, value in self.edge.items()},
+            {name: value.index_select(0, chosen) for name, value in self.graph.items()},
+            node_ptr,
+            edge_ptr,
+        )
+
+    def with_node(self, name: str, value: Tensor) -> GraphSet:
+        """The same graphs with one node attribute (N, ...) more; all else is shared."""
+        return GraphSet({**self.node, name: value}, self.edge, self.graph, self.node_ptr, self.edge_ptr)
+
+    def _positions(self, indices: Indices) -> Tensor:
+        """Indices as a tensor (b,) of numbers from 0 on."""
+        chosen = torch.as_tensor(indices, dtype=torch.long)
+        if len(chosen) and not (-len(self) <= int(chosen.min()) and int(chosen.max()) < len(self)):
+            raise IndexError(f"graphs {int(chosen.min())} to {int(chosen.max())} of {len(self)}")
+        return torch.where(chosen < 0, chosen + len(self), chosen)
+
+    @staticmethod
+    def _rebuilt(
+        node: dict[str, Tensor], edge: dict[str, Tensor], graph: dict[str, Tensor], node_ptr: Tensor, edge_ptr: Tensor
+    ) -> GraphSet:
+        """A set of parts known to fit: batches are cut thousands of times, so they are not checked again."""
+        new = GraphSet.__new__(GraphSet)
+        new.node, new.edge, new.graph = node, edge, graph
+        new.node_ptr, new.edge_ptr = node_ptr, edge_ptr
+        return new
+
+    @classmethod
+    def concat(cls, parts: Sequence[GraphSet]) -> GraphSet:
+        """The graphs of all parts, one part after the other; all must carry the same attributes."""
+        fields = {(kind, name) for part in parts for kind in ("node", "edge", "graph") for name in getattr(part, kind)}
+        for part in parts:
+            for kind, name in sorted(fields):
+                if name not in getattr(part, kind):
+                    raise InputError(f"{kind} attribute {name!r} is missing in one part; give it to all parts or none.")
+        return cls(
+            {name: torch.cat([part.node[name] for part in parts]) for name in parts[0].node},
+            {name: torch.cat([part.edge[name] for part in parts], _edge_dim(name)) for name in parts[0].edge},
+            {name: torch.cat([part.graph[name] for part in parts]) for name in parts[0].graph},
+            _bounds(torch.cat([part.node_ptr.diff() for part in parts])),
+            _bounds(torch.cat([part.edge_ptr.diff() for part in parts])),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything as one flat mapping, the inverse of `from_tensors`."""
+        kinds = {"node": self.node, "edge": self.edge, "graph": self.graph}
+        flat = {f"{kind}/{name}": value for kind, values in kinds.items() for name, value in values.items()}
+        return {**flat, "node_ptr": self.node_ptr, "edge_ptr": self.edge_ptr}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> GraphSet:
+        """The set that `tensors` described."""
+        kinds: dict[str, dict[str, Tensor]] = {"node": {}, "edge": {}, "graph": {}}
+        for key, value in tensors.items():
+            kind, _, name = key.partition("/")
+            if name:
+                kinds[kind][name] = value
+        return cls(kinds["node"], kinds["edge"], kinds["graph"], tensors["node_ptr"], tensors["edge_ptr"])
+
+    @classmethod
+    def from_list(cls, graphs: Sequence[Data]) -> GraphSet:
+        """The set of the given PyG graphs, each checked.
+
+        Read are ``x``, ``edge_index``, ``edge_attr``, ``edge_truth``, ``y``, ``env`` and ``domain``. Without ``x`` all
+        nodes are alike (ones); without ``env`` or ``domain`` these are 0.
+
+        Raises:
+            InputError: A graph is empty, holds NaN, an edge of a node it does not have, or other attributes or widths
+                than the first graph.
+        """
+        if not graphs:
+            raise InputError("the list of graphs is empty; give at least one graph.")
+        rows = [_fields(data, position) for position, data in enumerate(graphs)]
+        for position, row in enumerate(rows):
+            _check_like_first(row, rows[0], position)
+        joined = {name: torch.cat([row[name] for row in rows], 1 if name == "edge/index" else 0) for name in rows[0]}
+        joined["node_ptr"] = _bounds(torch.tensor([len(row["node/x"]) for row in rows]))
+        joined["edge_ptr"] = _bounds(torch.tensor([row["edge/index"].shape[1] for row in rows]))
+        return cls.from_tensors(joined)
+
+
+def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers start_i .. stop_i - 1 of all i in one row, and where each stretch begins (b + 1,)."""
+    counts = stop - start  # (b,)
+    ptr = _bounds(counts)
+    return torch.repeat_interleave(start - ptr[:-1], counts) + torch.arange(int(ptr[-1])), ptr
+
+
+def _bounds(counts: Tensor) -> Tensor:
+    """Running sums of counts (b,) with a leading zero (b + 1,)."""
+    return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+
+
+def _edge_dim(name: str) -> int:
+    """The dimension along which an edge attribute has its edges."""
+    return 1 if name == "index" else 0
+
+
+def _record_slices(batch: Batch, part: GraphSet, count: int) -> None:
+    """Tell PyG where each graph lies, so that `get_example` and `to_data_list` work on the batch."""
+    one_each = torch.arange(count + 1)
+    none = torch.zeros(count, dtype=torch.long)
+    slices = dict.fromkeys(part.node, part.node_ptr)
+    slices |= {EDGE_NAMES[name]: part.edge_ptr for name in part.edge}
+    slices |= dict.fromkeys(part.graph, one_each)
+    batch._num_graphs = count
+    batch._slice_dict = slices
+    batch._inc_dict = {name: part.node_ptr[:-1] if name == "edge_index" else none for name in slices}
+
+
+def _fields(data: Data, position: int) -> dict[str, Tensor]:
+    """The attributes of one graph under the flat names of `GraphSet.tensors`, checked."""
+    if not isinstance(data, Data):
+        raise InputError(f"graph {position} is a {type(data).__name__}; give torch_geometric.data.Data objects.")
+    fields = {"node/x": _node_features(data, position), "edge/index": _edges(data, position)}
+    edges = fields["edge/index"].shape[1]
+    for name in ("attr", "truth"):
+        value = data.get(EDGE_NAMES[name])
+        if value is not None:
+            fields[f"edge/{name}"] = _edge_values(value, name, edges, position)
+    for name in ("env", "domain"):
+        fields[f"graph/{name}"] = torch.as_tensor(data.get(name, 0), dtype=torch.long).reshape(-1)
+    if data.get("y") is not None:
+        fields["graph/y"] = _label(torch.as_tensor(data.y))
+    return fields
+
+
+def _node_features(data: Data, position: int) -> Tensor:
+    """Node features (N, F); ones where the graph has none."""
+    nodes = data.num_nodes or 0
+    if nodes == 0:
+        raise InputError(f"graph {position} is empty; every graph needs at least one node.")
+    x = torch.ones(nodes, 1) if data.x is None else torch.as_tensor(data.x)
+    x = x[:, None] if x.dim() == 1 else x
+    if x.dim() != 2:
+        raise InputError(f"graph {position} has x of shape {tuple(x.shape)}; give one row of features a node.")
+    return _finite(x, "x", position)
+
+
+def _edges(data: Data, position: int) -> Tensor:
+    """Edges (2, E) between nodes the graph has."""
+    edges = torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else torch.as_tensor(data.edge_index)
+    if edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point():
+        raise InputError(f"graph {position} has edge_index {tuple(edges.shape)}, {edges.dtype}; give integers (2, E).")
+    if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= cast(int, data.num_nodes)):
+        raise InputError(
+            f"graph {position} has an edge of node {int(edges.max() if edges.min() >= 0 else edges.min())} "
+            f"but its {data.num_nodes} nodes are numbered from 0; correct its edge_index."
+        )
+    return edges.long()
+
+
+def _edge_values(value: Any, name: str, edges: int, position: int) -> Tensor:
+    """Edge attributes (E, F), or edge truth (E,) as booleans."""
+    tensor = torch.as_tensor(value)
+    if tensor.dim() == 0 or tensor.shape[0] != edges:
+        raise InputError(
+            f"graph {position} has {EDGE_NAMES[name]} {tuple(tensor.shape)} but {edges} edges; give one row an edge."
+        )
+    if name == "truth":
+        return tensor.reshape(-1).bool()
+    return _finite(tensor[:, None] if tensor.dim() == 1 else tensor, EDGE_NAMES[name], position)
+
+
+def _finite(value: Tensor, name: str, position: int) -> Tensor:
+    """The value, real numbers as float32, codes as integers; NaN and infinity are refused."""
+    if not value.is_floating_point():
+        return value.long()
+    if not bool(value.isfinite().all()):
+        raise InputError(f"graph {position} has NaN or infinity in {name}; replace or drop these values.")
+    return value.float()
+
+
+def _label(y: Tensor) -> Tensor:
+    """A class (1,) where the label is an integer, targets (1, T) where it is real."""
+    return y.float().reshape(1, -1) if y.is_floating_point() else y.long().reshape(-1)
+
+
+def _check_like_first(row: dict[str, Tensor], first: dict[str, Tensor], position: int) -> None:
+    """Every graph carries what the first one does, in the same width and type."""
+    if row.keys() != first.keys():
+        names = ", ".join(sorted(name.partition("/")[2] for name in row.keys() ^ first.keys()))
+        raise InputError(f"graph {position} and graph 0 differ in having {names}; give it to all graphs or to none.")
+    for name, value in row.items():
+        wanted = first[name].shape if name.startswith("graph/") else (len(value), *first[name].shape[1:])
+        same_width = name == "edge/index" or value.shape == wanted
+        if not same_width or value.dtype != first[name].dtype:
+            raise InputError(
+                f"graph {position} has {name.partition('/')[2]} {tuple(value.shape)} of {value.dtype} "
+                f"where graph 0 has {tuple(first[name].shape)} of {first[name].dtype}; make them alike."
+            )
