@@ -114,7 +114,7 @@ class GOODFormer(GraphModel):
         gps = {"norm": norm, "p": dropout_rate, "aggregation": aggregation, "combine": combine}
         half = {"norm": norm, "p": dropout_rate, "aggregation": aggregation}
         self.trunk = nn.ModuleList(GPSLayer(dim, heads, **gps) for _ in range(trunk_layers))
-        self.scores, self.half = Scores(dim, heads, bounded), Half(dim, **half)
+        self.scores, self.embed = Scores(dim, heads, bounded), Half(dim, **half)
         self.target = Encoding.parse(target) if encoder_layers else None
         self.encodings = tuple(dict.fromkeys((*inputs, *([target] if encoder_layers else []))))
         if self.target:
@@ -129,7 +129,7 @@ class GOODFormer(GraphModel):
         elif predictor == "mlp":
             self.predictor = nn.ModuleList(mlp(dim, 2 * dim, dim, dropout_rate) for _ in range(predictor_layers))
         else:
-            self.second_scores, self.second_half = Scores(dim, heads, bounded), Half(dim, **half)
+            self.second_scores, self.second_embed = Scores(dim, heads, bounded), Half(dim, **half)
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
 
     # ---------------------------------------------------------------- the contract
@@ -158,7 +158,7 @@ class GOODFormer(GraphModel):
         attention, entropy, temperature = self._attend(scores, layout, both)
         share = halves.node_weight if self.node_weights else None
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
-        h = self.half(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
+        h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
         recovered = None
         if self.target:
             noise = halves.copy(self.noise(layout, batch.x))
@@ -245,7 +245,7 @@ class GOODFormer(GraphModel):
         signed = torch.cat((scores, -scores)) if both else scores
         attention = hide_padding(signed, halves.layout).softmax(-1)
         weight = torch.cat((mask, 1 - mask)) if both else mask
-        out: Tensor = self.second_half(halves.copy(z), attention, halves.layout, halves.edges, weight)
+        out: Tensor = self.second_embed(halves.copy(z), attention, halves.layout, halves.edges, weight)
         return out
 
 

@@ -1,0 +1,104 @@
+"""From names to a full configuration: a method, its preset, a data set, a budget.
+
+Settings live in ``settings/<method>.yaml`` beside the paper's numbers; ``settings/budgets.yaml`` says what a budget cuts.
+A configuration is built in layers, later ones winning: what the preset always sets, what it sets for the model, what it
+sets for the benchmark, the budget, and the overrides given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from goodformer.engine.config import RunConfig
+from goodformer.methods import METHODS
+from goodformer.registry import unknown
+
+Tree = dict[str, Any]
+
+
+@cache
+def _read(name: str) -> Tree:
+    text = resources.files("goodformer.experiments").joinpath("settings", f"{name}.yaml").read_text("utf-8")
+    tree: Tree = yaml.safe_load(text)
+    return tree
+
+
+def presets(method: str) -> list[str]:
+    """Names of the presets a method has."""
+    return list(_settings(method)["presets"])
+
+
+def budgets() -> list[str]:
+    """Names of the budgets a run can be given."""
+    return list(_read("budgets"))
+
+
+def default_model(method: str) -> str:
+    """The model a method runs on unless told otherwise."""
+    name: str = _settings(method)["model"]
+    return name
+
+
+def configure(
+    dataset: Mapping[str, Any],
+    method: str = "goodformer",
+    model: str | None = None,
+    preset: str = "default",
+    budget: str = "full",
+    seed: int = 0,
+    overrides: Sequence[str] = (),
+) -> RunConfig:
+    """The configuration of a run.
+
+    Args:
+        dataset: ``{"name": ..., **settings}``, for example ``{"name": "good-motif", "domain": "basis"}``.
+        method: Name of a method.
+        model: Name of a model; the method's usual one if not given.
+        preset: Which of the method's presets to start from.
+        budget: ``full``, or a smaller one that cuts graphs and epochs.
+        seed: Of everything random in the run.
+        overrides: ``part.setting=value``, for example ``training.epochs=5``.
+    """
+    chosen = _pick("preset", preset, _settings(method)["presets"])
+    name = model or default_model(method)
+    tree: Tree = {"dataset": dict(dataset), "model": {"name": name}, "method": {"name": method}, "training": {}}
+    layers = [
+        chosen.get("always"),
+        chosen.get("models", {}).get(name),
+        *(chosen.get("benchmarks", {}).get(key) for key in benchmark_keys(dataset)),
+        _pick("budget", budget, _read("budgets")),
+    ]
+    for layer in layers:
+        _merge(tree, layer or {}, given=dataset)
+    config = RunConfig(**tree, seed=seed, preset=preset, budget=budget)
+    return config.with_overrides(overrides)
+
+
+def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
+    """Keys a settings file may use for a data set, general to special: ``good-motif``, ``good-motif/basis``."""
+    name, domain = dataset["name"], dataset.get("domain")
+    return [name, f"{name}/{domain}"] if domain else [name]
+
+
+def _settings(method: str) -> Tree:
+    METHODS[method]  # an unknown name gets the registry's suggestions
+    return _read(method)
+
+
+def _pick(kind: str, name: str, options: Mapping[str, Any]) -> Tree:
+    if name not in options:
+        raise unknown(kind, name, options)
+    return dict(options[name] or {})
+
+
+def _merge(tree: Tree, layer: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Write a layer over the tree in place; what the user gave of the data set is never overwritten."""
+    for part, settings in layer.items():
+        fresh = {k: deepcopy(v) for k, v in settings.items() if part != "dataset" or k not in given}
+        tree[part].update(fresh)

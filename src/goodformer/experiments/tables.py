@@ -1,0 +1,120 @@
+"""Tables of the documentation, computed from the records in ``results/*.jsonl`` and from nothing else.
+
+``python -m goodformer.experiments.tables`` writes them between the markers in ``docs/results.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from goodformer.registry import InputError
+
+Record = Mapping[str, Any]
+
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
+BENCHMARK = ("dataset", "domain", "shift", "bias", "train_graphs")
+COLUMNS = ("method", "model", "preset", "budget", "epochs", "selection")
+FIGURES = {
+    "id_test": "ID test",
+    "ood_val": "OOD validation",
+    "ood_test": "OOD test",
+    "precision_at_10": "Precision@10",
+    "edge_auc": "edge AUC",
+}
+PERCENT = ("id_test", "ood_val", "ood_test")
+
+
+def read_records(folder: Path) -> list[Record]:
+    """All records of the ``*.jsonl`` files in a folder, each run once, the last line of it winning."""
+    records: dict[str, Record] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.strip():
+                record = _parse(line, f"{path} line {number}")
+                records[json.dumps([record.get(key) for key in (*BENCHMARK, *COLUMNS, "seed", "id")])] = record
+    return list(records.values())
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """One table a benchmark, one row a method and its settings, mean and standard deviation over seeds."""
+    if not records:
+        return EMPTY
+    return "\n\n".join(_benchmark_table(key, rows) for key, rows in _group(records, BENCHMARK).items())
+
+
+def write(results: Path = Path("results"), page: Path = Path("docs/results.md")) -> bool:
+    """Put the tables between the markers of a page; True where that changed it."""
+    if not page.is_file():
+        raise InputError(f"there is no page {page} to write to; run this in a checkout of the project.")
+    text = page.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise InputError(f"{page} must hold the lines {BEGIN} and {END} once each.")
+    head, rest = text.split(BEGIN)
+    new = f"{head}{BEGIN}\n{markdown(read_records(results))}\n{END}{rest.split(END)[1]}"
+    if new != text:
+        partial = page.with_name(f".{page.name}.{os.getpid()}.part")
+        partial.write_text(new, encoding="utf-8")
+        os.replace(partial, page)
+    return new != text
+
+
+def _parse(line: str, where: str) -> Record:
+    """One record."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is not a JSON object ({error.msg}); remove or mend the line.") from None
+    if not isinstance(record, dict):
+        raise InputError(f"{where} holds {type(record).__name__}, not a record; remove or mend the line.")
+    return record
+
+
+def _group(records: Iterable[Record], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Record]]:
+    """Records that agree in all keys, in the order they first appear."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record.get(key) for key in keys), []).append(record)
+    return groups
+
+
+def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
+    """A heading and the table under it."""
+    named = dict(zip(BENCHMARK, key, strict=True))
+    words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
+    words += [f"bias {named['bias']}"] if named["bias"] is not None else []
+    head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values(), "s/epoch", "seeds"]
+    rows = [_row(group, rows) for group, rows in _group(records, COLUMNS).items()]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+    return f"### {' / '.join(words)}, {named['train_graphs']} training graphs\n\n" + "\n".join(lines)
+
+
+def _row(group: tuple[Any, ...], records: Sequence[Record]) -> list[str]:
+    """The cells of one method under one setting."""
+    figures = [spread([record.get(key) for record in records], 100 if key in PERCENT else 1) for key in FIGURES]
+    seconds = spread([record.get("seconds_per_epoch") for record in records], 1)
+    return [*("-" if part is None else str(part) for part in group), *figures, seconds, str(len(records))]
+
+
+def spread(values: Iterable[float | None], scale: float) -> str:
+    """Mean and, over two or more seeds, the standard deviation (n - 1)."""
+    known = [scale * value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return "-"
+    digits = 2 if scale == 100 else 3
+    mean = f"{statistics.fmean(known):.{digits}f}"
+    return mean if len(known) < 2 else f"{mean} ±{statistics.stdev(known):.{digits}f}"
+
+
+if __name__ == "__main__":
+    try:
+        print("docs/results.md rewritten" if write() else "docs/results.md is up to date")
+    except InputError as error:
+        sys.exit(f"goodformer: {error}")
