@@ -1,3 +1,57 @@
-"""Graph classification that keeps working when the data shift."""
+"""Graph classification that keeps working when the data shift.
+
+The names below are loaded when they are first used, so that ``import goodformer`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from goodformer.data import DATASETS as DATASETS
+    from goodformer.data import load_benchmark as load_benchmark
+    from goodformer.data.benchmark import Benchmark as Benchmark
+    from goodformer.data.graphs import GraphSet as GraphSet
+    from goodformer.data.json_lines import read_graphs as read_graphs
+    from goodformer.engine import Hardware as Hardware
+    from goodformer.engine import Predictor as Predictor
+    from goodformer.engine import Run as Run
+    from goodformer.engine import RunConfig as RunConfig
+    from goodformer.engine import evaluate as evaluate
+    from goodformer.engine import list_runs as list_runs
+    from goodformer.engine import train as train
+    from goodformer.experiments.presets import configure as configure
+    from goodformer.explain.draw import draw_subgraphs as draw_subgraphs
+    from goodformer.methods import METHODS as METHODS
+    from goodformer.models import MODELS as MODELS
+    from goodformer.registry import InputError as InputError
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "goodformer.data": ("DATASETS", "load_benchmark"),
+    "goodformer.data.benchmark": ("Benchmark",),
+    "goodformer.data.graphs": ("GraphSet",),
+    "goodformer.data.json_lines": ("read_graphs",),
+    "goodformer.engine": ("Hardware", "Predictor", "Run", "RunConfig", "evaluate", "list_runs", "train"),
+    "goodformer.experiments.presets": ("configure",),
+    "goodformer.explain.draw": ("draw_subgraphs",),
+    "goodformer.methods": ("METHODS",),
+    "goodformer.models": ("MODELS",),
+    "goodformer.registry": ("InputError",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'goodformer' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    return sorted([*globals(), *_HOME_OF])

@@ -1,0 +1,102 @@
+"""The command line: parse, call one library function, print.
+
+Each command lives in a file of its own and imports what is heavy when it is called, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from goodformer.cli import bench, datasets, evaluate, explain, methods, quickstart, runs, train
+
+INTERRUPTED = 130
+STOPPED = "stopped; the same command continues an unfinished run from its last finished epoch."
+
+app = typer.Typer(
+    name="goodformer",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (quickstart, train, evaluate, explain, bench):
+    app.command(command.__name__.rpartition(".")[2], rich_help_panel="Do")(command.command)
+for group in (datasets, methods, runs):
+    app.add_typer(group.app, rich_help_panel="Look")
+
+
+def _version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        from goodformer import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Graph classification that keeps working when the data shift.
+
+    [bold]Begin here[/bold]
+
+      goodformer quickstart                        train two, compare, draw
+      goodformer train good-motif --domain basis   train GOODFormer
+      goodformer explain RUN -o pictures           draw what it found
+      goodformer train --help                      each command shows examples
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 2 bad input (one sentence on stderr), 130 interrupted."""
+    try:
+        code = app(args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="goodformer")
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _refuse(_sentence(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _refuse(
+            f"{error.filename or 'file'}: {error.strerror or error}; check the path and that it can be written."
+        )
+    except ValueError as error:
+        return _refuse_or_raise(error)
+    if code == INTERRUPTED:
+        typer.echo(STOPPED, err=True)
+    return int(code or 0)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    raise SystemExit(run())
+
+
+def _refuse(sentence: str) -> int:
+    """Say what is wrong with the input."""
+    typer.echo(f"goodformer: {sentence}", err=True)
+    return 2
+
+
+def _refuse_or_raise(error: ValueError) -> int:
+    """Bad input becomes a sentence; any other error is ours and keeps its traceback."""
+    from goodformer.registry import InputError
+
+    if isinstance(error, InputError):
+        return _refuse(str(error))
+    raise error
+
+
+def _sentence(error: typer.TyperException) -> str:
+    """What was wrong with the arguments, and where help is."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "goodformer"
+    return f"{error.format_message().rstrip('.')}; see {path} --help."

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from goodformer.engine import files
 from goodformer.registry import InputError
 
 Record = Mapping[str, Any]
@@ -36,10 +35,10 @@ def read_records(folder: Path) -> list[Record]:
     """All records of the ``*.jsonl`` files in a folder, each run once, the last line of it winning."""
     records: dict[str, Record] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if line.strip():
-                record = _parse(line, f"{path} line {number}")
-                records[json.dumps([record.get(key) for key in (*BENCHMARK, *COLUMNS, "seed", "id")])] = record
+        for record in files.read_lines(path):
+            if not isinstance(record, dict) or "id" not in record:
+                raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
+            records[record["id"]] = {"bias": record.get("config", {}).get("dataset", {}).get("bias"), **record}
     return list(records.values())
 
 
@@ -60,21 +59,8 @@ def write(results: Path = Path("results"), page: Path = Path("docs/results.md"))
     head, rest = text.split(BEGIN)
     new = f"{head}{BEGIN}\n{markdown(read_records(results))}\n{END}{rest.split(END)[1]}"
     if new != text:
-        partial = page.with_name(f".{page.name}.{os.getpid()}.part")
-        partial.write_text(new, encoding="utf-8")
-        os.replace(partial, page)
+        files.write(page, lambda part: part.write_text(new, encoding="utf-8"))
     return new != text
-
-
-def _parse(line: str, where: str) -> Record:
-    """One record."""
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where} is not a JSON object ({error.msg}); remove or mend the line.") from None
-    if not isinstance(record, dict):
-        raise InputError(f"{where} holds {type(record).__name__}, not a record; remove or mend the line.")
-    return record
 
 
 def _group(records: Iterable[Record], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Record]]:

@@ -1,0 +1,1 @@
+"""From edge scores to subgraphs, figures of merit and pictures."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer.explain.subgraph import symmetric_scores
 from goodformer.registry import InputError
 
 Array = NDArray[Any]
@@ -93,22 +94,14 @@ def draw_subgraphs(
 
 def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
     """The graph with each edge once, its ``k`` best edges chosen, and a place for every node."""
-    pairs, mean = _undirected(graph, scores.detach().float().cpu().numpy())
-    truth = None
+    edges, mean = (part.cpu().numpy() for part in symmetric_scores(graph.edge_index, scores.detach().float()))
+    pairs, truth = edges.T, None
     if graph.get("edge_truth") is not None:
-        truth = _undirected(graph, graph.edge_truth.float().cpu().numpy())[1] > 0.5
+        truth = symmetric_scores(graph.edge_index, graph.edge_truth.float())[1].cpu().numpy() > 0.5
     wanted = k if k is not None else int(truth.sum()) if truth is not None else -(-len(pairs) // 3)
     chosen = np.zeros(len(pairs), dtype=bool)
     chosen[np.argsort(-mean, kind="stable")[:wanted]] = True
     return Sketch(pairs, mean, truth, chosen, _positions(pairs, int(graph.num_nodes or 0)))
-
-
-def _undirected(graph: Data, values: Array) -> tuple[Array, Array]:
-    """Each pair of ends once, (M, 2), and the mean of the values of its directions, (M,)."""
-    ends = np.sort(graph.edge_index.cpu().numpy().T, axis=1).reshape(-1, 2)  # (E, 2)
-    pairs, place = np.unique(ends, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    return pairs, np.bincount(place, values, len(pairs)) / np.maximum(np.bincount(place, minlength=len(pairs)), 1)
 
 
 def _positions(pairs: Array, nodes: int) -> Array:

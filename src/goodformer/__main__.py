@@ -1,0 +1,5 @@
+"""``python -m goodformer`` is the command line."""
+
+from goodformer.cli import main
+
+main()

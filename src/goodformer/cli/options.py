@@ -1,0 +1,24 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder that holds the runs.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or the start of its name or id.")]
+Weights = Annotated[str, typer.Option(help="Which weights: best (by the selection rule) or last.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads each process may use.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="a.b=value", help="One setting, e.g. training.batch_size=32; may be repeated."),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="YAML file with dataset, model, method, training, seed, preset."),
+]
+Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Settings by name: default, paper or as_published.")]

@@ -1,0 +1,70 @@
+"""What commands print: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+@contextlib.contextmanager
+def working() -> Iterator[None]:
+    """While work goes on, progress bars and messages of any library go to stderr."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def document(value: Any) -> None:
+    """Print one JSON document; numbers that JSON has no word for become null."""
+    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> None:
+    """Print a table; columns of numbers stand to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    view = Table(
+        title=title or None, caption=note or None, title_justify="left", caption_justify="left", box=SIMPLE_HEAD
+    )
+    for place, column in enumerate(columns):
+        numeric = any(isinstance(row[place], int | float) for row in rows)
+        view.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=place == 0)
+    for row in rows:
+        view.add_row(*(cell(value) for value in row))
+    Console(soft_wrap=False, highlight=False).print(view)
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) >= 1000 or 0 < abs(value) < 0.001 else f"{value:.3f}"
+    return str(value)
+
+
+def save_json(value: Any, path: Path) -> None:
+    """Write one JSON document in one step."""
+    from goodformer.engine import files
+
+    files.make_folder(path.parent)
+    files.write_json(path, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """The value with nothing in it that JSON cannot say."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,164 @@
+"""``goodformer runs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+
+app = typer.Typer(name="runs", invoke_without_command=True)
+
+FIGURES = ("id_test", "ood_val", "ood_test", "precision_at_10")
+
+
+@app.callback()
+def _default(context: typer.Context, runs: options.Runs = Path("runs"), as_json: options.Json = False) -> None:
+    """Records of training.
+
+    [bold]Examples[/bold]
+
+      goodformer runs
+      goodformer runs show 3f2a
+      goodformer runs export 3f2a -o results/mine.jsonl
+      goodformer runs table
+    """
+    if context.invoked_subcommand is None:
+        show_all(runs, as_json)
+
+
+@app.command("list")
+def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -> None:
+    """List the runs in a folder.
+
+    [bold]Example[/bold]
+
+      goodformer runs list --runs quickstart --json
+    """
+    from goodformer.engine import list_runs
+
+    rows = [_brief(run) for run in list_runs(runs)]
+    if as_json:
+        output.document(rows)
+    elif not rows:
+        typer.echo(f"no run in {runs}; train one with goodformer train.")
+    else:
+        output.table([key.replace("_", " ") for key in rows[0]], [list(row.values()) for row in rows])
+
+
+@app.command("show")
+def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: options.Json = False) -> None:
+    """Show a run: its settings, every epoch, its summary.
+
+    [bold]Examples[/bold]
+
+      goodformer runs show 3f2a
+      goodformer runs show 3f2a --json
+    """
+    from goodformer.engine import Run
+
+    run = Run.open(name, runs)
+    if as_json:
+        settings = run.config.to_dict()
+        output.document({"folder": str(run.folder), "config": settings, "epochs": run.epochs, "summary": run.summary})
+        return
+    typer.echo(f"{run.folder}\n\n{run.config.to_yaml()}")
+    _show_epochs(run.epochs, _metric(run.epochs))
+    if run.summary:
+        rows = [[key, _text(value)] for key, value in run.summary.items() if key not in ("config", "splits")]
+        output.table(["summary", ""], rows)
+    else:
+        typer.echo("not finished; goodformer train with the same settings continues it.")
+
+
+@app.command("export")
+def export(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Default: all finished.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Add the lines to this file.")] = None,
+    runs: options.Runs = Path("runs"),
+) -> None:
+    """Write summaries of finished runs as JSON lines; a run already in the file is replaced.
+
+    [bold]Examples[/bold]
+
+      goodformer runs export -o results/mine.jsonl
+      goodformer runs export 3f2a 77b0 > two.jsonl
+    """
+    import json
+
+    from goodformer.engine import Run, export_results, list_runs
+    from goodformer.registry import InputError
+
+    chosen = [Run.open(name, runs) for name in names] if names else list_runs(runs)
+    unfinished = [run.folder.name for run in chosen if names and not run.finished]
+    if unfinished:
+        raise InputError(f"run {unfinished[0]} is not finished; continue it with goodformer train, then export it.")
+    if out:
+        typer.echo(f"{out} now holds {export_results(chosen, out)} runs", err=True)
+        return
+    for run in chosen:
+        if run.summary:
+            typer.echo(json.dumps(run.summary))
+
+
+@app.command("table")
+def table(
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder with *.jsonl records.")] = Path("results"),
+    write: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write between the markers of this page.")] = None,
+) -> None:
+    """Compute Markdown tables from committed records.
+
+    [bold]Examples[/bold]
+
+      goodformer runs table
+      goodformer runs table --results results --write docs/results.md
+    """
+    from goodformer.experiments import tables
+
+    if write:
+        typer.echo(f"{write} {'rewritten' if tables.write(results, write) else 'is up to date'}", err=True)
+    else:
+        typer.echo(tables.markdown(tables.read_records(results)))
+
+
+def _brief(run: Any) -> dict[str, Any]:
+    """One row of the list."""
+    config, summary = run.config, run.summary or {}
+    shift = [str(config.dataset[key]) for key in ("domain", "shift", "bias") if key in config.dataset]
+    return {
+        "id": config.id,
+        "dataset": " ".join([config.dataset["name"], *shift]),
+        "method": config.method["name"],
+        "model": config.model["name"],
+        "preset": config.preset,
+        "seed": config.seed,
+        "epochs": f"{len(run.epochs)}/{config.training.epochs}",
+        "finished": run.finished,
+        **{key: summary.get(key) for key in FIGURES},
+    }
+
+
+def _show_epochs(epochs: list[dict[str, Any]], metric: str) -> None:
+    """One row an epoch: total loss, the metric of the five splits, seconds."""
+    from goodformer.spec import SPLITS
+
+    rows = [
+        [row["epoch"], row["loss"]["total"], *(row[split].get(metric) for split in SPLITS), row["seconds"]]
+        for row in epochs
+    ]
+    if rows:
+        output.table(["epoch", "loss", *SPLITS, "seconds"], rows, title=f"epochs, {metric}")
+
+
+def _metric(epochs: list[dict[str, Any]]) -> str:
+    """The name of the first metric of the records: that of the task."""
+    return next(iter(epochs[0]["test"])) if epochs else ""
+
+
+def _text(value: Any) -> str:
+    """A value of a summary in one cell."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {output.cell(part)}" for key, part in value.items())
+    return output.cell(value)
