@@ -1,0 +1,82 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from goodformer.registry import InputError
+
+PART = ".part"
+
+
+def write(path: Path, fill: Callable[[Path], object]) -> None:
+    """Let ``fill`` write a file beside ``path`` and put it in place in one step."""
+    part = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    try:
+        fill(part)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write {path} ({error.strerror or error}); choose a folder that can be written."
+        ) from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write one JSON value, readable by people."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object a line."""
+    text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+    write(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes."""
+    write(path, lambda part: part.write_bytes(content))
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file."""
+    return _parsed(path, _text(path))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The JSON objects of a file, one a line; none where there is no file."""
+    return [_parsed(path, line) for line in _text(path).splitlines() if line.strip()] if path.exists() else []
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create folder {path} ({error.strerror}); choose one that can be written.") from None
+
+
+def sweep(folder: Path) -> None:
+    """Remove what interrupted writes left behind; call only where nobody else writes."""
+    for part in folder.rglob(f".*{PART}"):
+        part.unlink(missing_ok=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise InputError(f"cannot read {path} ({reason}); check the path.") from None
+
+
+def _parsed(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise InputError(f"{path} is damaged or not JSON; remove it or restore it from a copy.") from None

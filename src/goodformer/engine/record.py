@@ -1,0 +1,132 @@
+"""The final record of a run: what it was, what came out, and what it was computed with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import goodformer
+from goodformer.data.benchmark import Benchmark
+from goodformer.engine.config import RunConfig
+from goodformer.engine.selection import SUMMARY_NAMES, select_epoch
+from goodformer.spec import SPLITS
+
+PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
+
+
+def summarise(
+    config: RunConfig, benchmark: Benchmark, epochs: Sequence[dict[str, Any]], cost: dict[str, Any]
+) -> dict[str, Any]:
+    """One JSON object that says all of a finished run; what is not known is null.
+
+    Args:
+        config: The run's config.
+        benchmark: The data it was trained on.
+        epochs: The records of its epochs.
+        cost: Entries measured while training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``.
+    """
+    metric, rule = benchmark.task.metric, config.training.selection
+    chosen = epochs[select_epoch(epochs, rule, metric)]
+    return {
+        **_identity(config, benchmark),
+        "epochs": len(epochs),
+        "train_graphs": len(benchmark.splits["train"]),
+        "selection": rule,
+        "selected_epoch": chosen["epoch"],
+        "metric": metric,
+        **{name: chosen[split].get(metric) for name, split in SUMMARY_NAMES.items()},
+        "precision_at_10": chosen["test"].get("precision_at_10"),
+        "edge_auc": chosen["test"].get("edge_auc"),
+        "seconds_per_epoch": round(statistics.fmean(epoch["seconds"] for epoch in epochs), 3),
+        "commit": source_commit(),
+        **cost,
+        "splits": {split: chosen[split] for split in SPLITS},
+        "versions": versions(),
+        "machine": machine(),
+        "config": config.to_dict(),
+    }
+
+
+def _identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
+    return {
+        "id": config.id,
+        "dataset": config.dataset["name"],
+        "domain": benchmark.domain,
+        "shift": benchmark.shift,
+        "method": config.method["name"],
+        "model": config.model["name"],
+        "preset": config.preset,
+        "seed": config.seed,
+        "budget": config.budget,
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of all that decides the numbers."""
+    return {
+        "goodformer": goodformer.__version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def machine() -> dict[str, Any]:
+    """What the run was computed on, without the names of its owner."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "gpu": device,
+    }
+
+
+def _processor() -> str | None:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or None
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has held so far, of the graphics card where one computes."""
+    if torch.cuda.is_initialized():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
+
+
+def source_commit() -> str | None:
+    """The commit of the source this code runs from, ``+`` added where files have changed since; None if not in git."""
+    folder = Path(goodformer.__file__).parent
+    try:
+        _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # a project around an installed copy is not ours
+        commit = _git(folder, "rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=20)
+    return done.stdout.strip()

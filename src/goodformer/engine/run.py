@@ -1,0 +1,66 @@
+"""Training as one call: a config in, a finished run out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goodformer.data import load_benchmark
+from goodformer.data.benchmark import Benchmark
+from goodformer.engine import files
+from goodformer.engine.config import Hardware, RunConfig
+from goodformer.engine.predictor import Recipe
+from goodformer.engine.record import summarise
+from goodformer.engine.seeds import own_randomness, set_seed
+from goodformer.engine.store import CONFIG, SUMMARY, Run
+from goodformer.engine.training import Training, load_state, publish
+from goodformer.methods.base import Method
+from goodformer.registry import InputError
+
+
+def train(config: RunConfig, root: str | Path = "runs", hardware: Hardware | None = None) -> Run:
+    """Train, evaluate and record what the config says.
+
+    The run's folder is ``root / config.folder_name``. A finished run is returned at once, an interrupted one goes on
+    from its last whole epoch and ends, on a CPU, with the same bits as if it had never been stopped. The caller's
+    random generators are left as they were.
+
+    Args:
+        config: What to compute.
+        root: Where run folders lie.
+        hardware: Where to compute it; one CPU thread where not given.
+    """
+    run = Run(Path(root) / config.folder_name)
+    if run.finished:
+        return run
+    files.make_folder(run.folder)
+    with run.locked(), own_randomness():
+        if not run.finished:
+            files.write_json(run.folder / CONFIG, config.to_dict())
+            _complete(run, config, hardware or Hardware())
+    return run
+
+
+def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, Recipe]:
+    """The method of a config with the initial weights its seed gives, and how it was built."""
+    recipe = Recipe(config.model, config.method, benchmark.features, benchmark.task)
+    with own_randomness():
+        set_seed(config.seed, "weights")
+        return recipe.build(), recipe
+
+
+def _complete(run: Run, config: RunConfig, hardware: Hardware) -> None:
+    """Train what is missing of a run and write its summary."""
+    settings = {name: value for name, value in config.dataset.items() if name != "name"}
+    benchmark = load_benchmark(config.dataset["name"], **settings)
+    method, recipe = build_method(config, benchmark)
+    training = Training(config, benchmark.with_encodings(method.encodings), method, recipe, run.folder)
+    training.resume()
+    if not training.done:
+        from goodformer.engine.lightning import fit  # Lightning takes seconds to import: only where it is needed
+
+        fit(training, hardware)
+    state = load_state(run.folder, config)
+    if state is None:
+        raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
+    publish(run.folder, recipe, config, state)
+    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, state["epochs"], state["cost"]))

@@ -1,0 +1,37 @@
+"""Where randomness comes from: every draw of a run follows from its seed, the epoch and the process."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+def derive_seed(*parts: int | str) -> int:
+    """A seed that belongs to these parts alone, the same on every machine."""
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def set_seed(*parts: int | str) -> None:
+    """Start the global generators, which dropout and layers draw from, at the seed of these parts."""
+    seed = derive_seed(*parts)
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - a method of a user may still draw from it
+    random.seed(seed)
+
+
+@contextmanager
+def own_randomness() -> Iterator[None]:
+    """Whatever is drawn or seeded inside, the caller's generators are found as they were."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            random.setstate(python_state)

@@ -1,0 +1,130 @@
+"""Runs on disk: one folder each, named by the config, read by people and programs alike."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from goodformer.engine import files
+from goodformer.engine.config import RunConfig
+from goodformer.engine.predictor import Predictor
+from goodformer.registry import InputError, unknown
+
+CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
+
+
+class Run:
+    """A run folder, finished or not.
+
+    Args:
+        folder: Folder that `goodformer.engine.train` made.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {'finished' if self.finished else f'{len(self.epochs)} epochs'})"
+
+    @classmethod
+    def open(cls, name: str | Path, root: str | Path = "runs") -> Self:
+        """The run in a folder, or the one under ``root`` whose folder name or id begins with ``name``."""
+        if (Path(name) / CONFIG).is_file():
+            return cls(name)
+        folders = {run.folder.name: run.folder for run in list_runs(root)}
+        matches = [key for key in folders if key.startswith(str(name)) or key.rpartition("-")[2].startswith(str(name))]
+        if len(matches) > 1 and str(name) not in matches:
+            raise InputError(
+                f"{name} stands for {len(matches)} runs in {root}; write more of one of {', '.join(matches)}."
+            )
+        if not matches:
+            raise unknown(f"run in {root}", str(name), folders)
+        return cls(folders[str(name) if str(name) in matches else matches[0]])
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """What the run computes."""
+        return RunConfig.from_dict(files.read_json(self.folder / CONFIG))
+
+    @property
+    def epochs(self) -> list[dict[str, Any]]:
+        """One record an epoch so far."""
+        return files.read_lines(self.folder / EPOCHS)
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The final record, None while the run is not finished."""
+        path = self.folder / SUMMARY
+        return files.read_json(path) if path.is_file() else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return (self.folder / SUMMARY).is_file()
+
+    def predictor(self, which: str = "best") -> Predictor:
+        """The trained method at the selected epoch (``best``) or the latest (``last``)."""
+        if which not in ("best", "last"):
+            raise unknown("weights", which, ("best", "last"))
+        if not (self.folder / which).is_dir():
+            raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
+        return Predictor.load(self.folder / which)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out while this one writes; the lock of a killed process is free."""
+        lock = FileLock(self.folder / LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"{self.folder} is being trained by another process; wait for it or stop it first."
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"cannot lock {self.folder} ({error.strerror}); choose a folder that can be written."
+            ) from None
+        try:
+            files.sweep(self.folder)
+            yield
+        finally:
+            lock.release()
+
+
+def list_runs(root: str | Path = "runs") -> list[Run]:
+    """All runs in a folder, by name."""
+    folder = Path(root)
+    if not folder.is_dir():
+        return []
+    return [Run(path.parent) for path in sorted(folder.glob(f"*/{CONFIG}"))]
+
+
+def export_results(runs: Iterable[Run], path: str | Path) -> int:
+    """Add the summaries of finished runs to a file of JSON lines; a line of the same id is replaced.
+
+    Returns:
+        The number of lines in the file.
+    """
+    target = Path(path)
+    files.make_folder(target.parent)
+    with _exclusive(target):
+        lines = {line["id"]: line for line in files.read_lines(target)}
+        lines |= {summary["id"]: summary for run in runs if (summary := run.summary) is not None}
+        files.write_lines(target, lines.values())
+    return len(lines)
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """One process at a time, without a lock file beside a file that people keep under version control."""
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir()) / f"goodformer-{name}.lock"):
+        yield

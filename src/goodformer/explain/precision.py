@@ -1,0 +1,65 @@
+"""How well edge scores find the true invariant subgraph: Precision@k and edge ROC-AUC."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def graph_precision(scores: Tensor, truth: Tensor, edge_graph: Tensor, graphs: int, k: int = 10) -> Tensor:
+    """Precision@k of every graph, (B,); NaN for a graph that has no true edge.
+
+    The hits among the ``k`` highest-scored directed edges of the graph, divided by ``k``. Edges that tie at the
+    ``k``-th place share the places that are left: the expected number of hits is counted, so that neither the order
+    of the edges nor a constant score can help. A graph with fewer than ``k`` edges is still divided by ``k``.
+
+    Args:
+        scores: Score of each directed edge, larger = more invariant, (E,).
+        truth: Whether the edge is truly invariant, (E,).
+        edge_graph: The graph each edge belongs to, (E,).
+        graphs: Number of graphs B.
+        k: Places that count.
+    """
+    scores, truth = scores.double().nan_to_num(nan=-torch.inf), truth.double()
+    count = torch.bincount(edge_graph, minlength=graphs)  # (B,)
+    last = _kth_score(scores, edge_graph, count, k)[edge_graph]  # (E,)
+    above, tied = (scores > last).double(), (scores == last).double()  # (E,)
+    free = (k - _per_graph(above, edge_graph, graphs)).clamp(min=0)  # (B,)
+    places = _per_graph(tied, edge_graph, graphs)  # (B,)
+    share = (free / places.clamp(min=1)).clamp(max=1)  # (B,)
+    hits = _per_graph(above * truth, edge_graph, graphs) + share * _per_graph(tied * truth, edge_graph, graphs)  # (B,)
+    return torch.where(_per_graph(truth, edge_graph, graphs) > 0, hits / k, torch.nan)
+
+
+def precision_at_k(scores: Tensor, truth: Tensor, edge_graph: Tensor, k: int = 10) -> float:
+    """Precision@k averaged over the graphs that have a true edge; NaN where none has."""
+    graphs = int(edge_graph.max()) + 1 if edge_graph.numel() else 0
+    return float(graph_precision(scores, truth, edge_graph, graphs, k).nanmean())
+
+
+def edge_auc(scores: Tensor, truth: Tensor) -> float:
+    """Chance that a true edge outscores a false one, ties counting half; NaN where there are not both."""
+    truth = truth.bool()
+    positive, negative = int(truth.sum()), int((~truth).sum())
+    if not positive or not negative:
+        return float("nan")
+    _, place, count = scores.double().unique(return_inverse=True, return_counts=True)
+    rank = count.cumsum(0) - (count - 1) / 2  # the mean rank of equal scores
+    total = float(rank[place[truth]].sum())
+    return (total - positive * (positive + 1) / 2) / (positive * negative)
+
+
+def _kth_score(scores: Tensor, edge_graph: Tensor, count: Tensor, k: int) -> Tensor:
+    """The k-th highest score of each graph, or its lowest where it has fewer edges, (B,)."""
+    order = scores.argsort(descending=True, stable=True)
+    order = order[edge_graph[order].argsort(stable=True)]  # by graph, within it from the highest score
+    start = count.cumsum(0) - count
+    place = (start + count.clamp(max=k) - 1).clamp(min=0)  # an edgeless graph reads any score: no edge asks for it
+    if not scores.numel():
+        return scores.new_zeros(count.numel())
+    return scores[order][place.clamp(max=scores.numel() - 1)]
+
+
+def _per_graph(values: Tensor, edge_graph: Tensor, graphs: int) -> Tensor:
+    """Sums of edge values over each graph, (B,)."""
+    return values.new_zeros(graphs).index_add_(0, edge_graph, values)
