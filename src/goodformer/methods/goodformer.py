@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -17,8 +16,6 @@ from goodformer.models.goodformer import Disentangled, GOODFormer
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
-Weight = Annotated[float, Field(ge=0, description="Weight of the term.")]
-
 
 class GOODFormerMethod(Method):
     """L = a_c l(y_c) + L_I + a_S L_S + a_E L_E + a_PSE L_PSE + a_B L_B; the prediction is y_c.
@@ -28,8 +25,8 @@ class GOODFormerMethod(Method):
     (Eq. 12); L_B keeps the mask small.
 
     Paper: Liao et al., "Invariant Graph Transformer for Out-of-Distribution Generalization", KDD 2026, Eq. 17.
-    Differs from the paper: L_S may reach the network scaled by ``variant_gradient``; a negative scale makes w_s an
-        adversary, so that nothing which tells the label stays in the variant half. L_B and l(y_c) are additions
+    Differs from the paper: L_S reaches the scores scaled by ``variant_gradient``; a negative scale makes the variant
+        half an adversary: layers and w_s learn to read the label in it, and the mask moves out of it what they read. L_B and l(y_c) are additions
         (weight 0 in the preset ``paper``); the published code has l(y_c) with weight 1, mean with weight 0.1, the
         variance per graph, entropies of both attentions and a_E / (epoch + 1).
     Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
@@ -49,7 +46,7 @@ class GOODFormerMethod(Method):
         ] = "graphs",
         variant_weight: Annotated[float, Field(ge=0, description="a_S, of the variant half's loss.")] = 1.0,
         variant_gradient: Annotated[
-            float, Field(description="Scale of L_S's gradient below w_s: 1 flows, 0 is cut, negative is reversed.")
+            float, Field(description="Scale of the variant half's gradient to the scores: 1 flows, 0 is cut, < 0 reverses.")
         ] = 1.0,
         ramp_steps: Annotated[int, Field(ge=0, description="Steps over which a reversed gradient grows.")] = 300,
         entropy_weight: Annotated[float, Field(ge=0, description="a_E, of the entropy of attention.")] = 0.1,
@@ -101,10 +98,10 @@ class GOODFormerMethod(Method):
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """All terms of the objective, weighted."""
-        found = self.model.disentangle(batch)
+        found = self.model.disentangle(batch, variant_gradient=self._variant_gradient())
         assert found.variant is not None
         y_c = self.invariant_classifier(found.invariant)  # (B, C)
-        y_s = self.variant_classifier(_Scaled.apply(found.variant, self._variant_scale()))
+        y_s = self.variant_classifier(found.variant)
         intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # (B, B)
         terms = {
             "invariant": self.invariant_weight * mean_loss(self.task, y_c, batch.y),
@@ -124,8 +121,8 @@ class GOODFormerMethod(Method):
         weight: float = getattr(self, f"{name}_weight")
         return weight > 0
 
-    def _variant_scale(self) -> float:
-        """The scale of the variant loss's gradient, a reversed one growing over the first steps."""
+    def _variant_gradient(self) -> float:
+        """The scale of the gradient from the variant half to the scores, a reversed one growing over first steps."""
         if self.training:
             self.step += 1
         if self.variant_gradient >= 0 or not self.ramp_steps:
@@ -171,15 +168,3 @@ def intervention_variance(intervened: Tensor, of: Literal["risks", "graphs"]) ->
         return intervened.new_zeros(())
     return intervened.mean(0).var() if of == "risks" else intervened.var(1).mean()
 
-
-class _Scaled(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a number."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
-        ctx.scale = scale
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return grad * ctx.scale, None

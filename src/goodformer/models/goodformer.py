@@ -17,6 +17,7 @@ from goodformer.nn.disentangler import Half, Scores, edge_logits, head_mean_mask
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer, mlp
+from goodformer.nn.gradient import scale_gradient
 from goodformer.nn.layout import Layout
 from goodformer.nn.readout import mean_nodes, node_weight
 from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
@@ -88,7 +89,11 @@ class GOODFormer(GraphModel):
             Literal["logit", "heads"],
             Field(description="logit: sigmoid of the symmetrised mean score; heads: mean of the heads' sigmoids."),
         ] = "logit",
-        sample: Annotated[bool, Field(description="Draw the mask in training (binary concrete).")] = False,
+        sample: Annotated[
+            Literal["none", "soft", "hard"],
+            Field(description="Draw the mask in training: not at all, binary concrete, or 0 and 1 straight-through."),
+        ] = "none",
+        mask_bias: Annotated[float, Field(description="Added to every edge's logit at the start of training.")] = 0.0,
         values: Annotated[
             Literal["trunk", "inputs"], Field(description="What the halves are computed from.")
         ] = "trunk",
@@ -100,7 +105,7 @@ class GOODFormer(GraphModel):
             Field(description="GT': GPS layers, an MLP, or a second disentangling layer on the mean of the halves."),
         ] = "gt",
         temperature: Annotated[
-            Solver, Field(description="Test-time temperature: solved exactly, by the paper's descent, or off.")
+            Solver, Field(description="Test-time temperature: solved exactly, by the paper's descent, or none.")
         ] = "exact",
         entropy_decay: Annotated[float, Field(ge=0, lt=1, description="Of the running mean of the entropy.")] = 0.99,
     ) -> None:
@@ -130,6 +135,7 @@ class GOODFormer(GraphModel):
             self.predictor = nn.ModuleList(mlp(dim, 2 * dim, dim, dropout_rate) for _ in range(predictor_layers))
         else:
             self.second_scores, self.second_embed = Scores(dim, heads, bounded), Half(dim, **half)
+        self.mask_bias = nn.Parameter(torch.tensor(mask_bias))
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
 
     # ---------------------------------------------------------------- the contract
@@ -144,18 +150,34 @@ class GOODFormer(GraphModel):
 
     # ---------------------------------------------------------------- the paper, in its order
 
-    def disentangle(self, batch: Batch, both: bool = True, edge_weight: Tensor | None = None) -> Disentangled:
-        """Split every graph into its invariant and its variant half and embed them."""
+    def disentangle(
+        self,
+        batch: Batch,
+        both: bool = True,
+        edge_weight: Tensor | None = None,
+        variant_gradient: float = 1.0,
+    ) -> Disentangled:
+        """Split every graph into its invariant and its variant half and embed them.
+
+        Args:
+            batch: Graphs.
+            both: False embeds the invariant half only.
+            edge_weight: Multiplies the messages along each edge, (E,).
+            variant_gradient: Scale of the gradient that reaches the scores through the variant half: 1 is the paper's,
+                0 cuts it, a negative one reverses it, so that what the layers and the variant classifier learn to read
+                in the variant half is what the disentangler moves out of it.
+        """
         layout, edges = Layout(batch), self.edges(batch)
         inputs = self.nodes(batch)
         z = inputs
         for layer in self.trunk:
             z = layer(z, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
         scores = self.scores(z, layout)  # E, (B, H, n, n)
-        logits = edge_logits(scores, layout, symmetric=True)
+        logits = edge_logits(scores, layout, symmetric=True) + self.mask_bias
         probability, mask = self._masks(scores, logits, layout)
-        halves = _Halves(layout, edges, mask, both, edge_weight)
-        attention, entropy, temperature = self._attend(scores, layout, both)
+        opposite = [scale_gradient(part, variant_gradient) for part in (scores, mask)] if both else [None, None]
+        halves = _Halves(layout, edges, mask, opposite[1], edge_weight)
+        attention, entropy, temperature = self._attend(scores, opposite[0], layout)
         share = halves.node_weight if self.node_weights else None
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
         h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
@@ -185,24 +207,25 @@ class GOODFormer(GraphModel):
             mask = head_mean_mask(scores, layout)
             return mask, mask
         probability = logits.sigmoid()
-        if not (self.sample and self.training):
+        if self.sample == "none" or not self.training:
             return probability, probability
         number, count = layout.undirected()
         u = torch.rand(count, device=logits.device).clamp(1e-6, 1 - 1e-6)
-        return probability, (logits + torch.logit(u)[number]).sigmoid()
+        drawn = (logits + torch.logit(u)[number]).sigmoid()
+        return probability, drawn if self.sample == "soft" else drawn + (drawn.round() - drawn).detach()
 
-    def _attend(self, scores: Tensor, layout: Layout, both: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""
-        signed = torch.cat((scores, -scores)) if both else scores
-        twin = layout.mask.repeat(2, 1) if both else layout.mask
+        signed = scores if opposite is None else torch.cat((scores, -opposite))
+        twin = layout.mask if opposite is None else layout.mask.repeat(2, 1)
         signed = signed.masked_fill(~twin[:, None, None], -1e9)
         temperature = self._temperature(signed, layout, twin)
-        if self.training or self.solver == "off":
+        if self.training or self.solver == "none":
             log_p = signed.log_softmax(-1)
         else:
             log_p = (signed / temperature.flatten(0, 1)[..., None, None]).log_softmax(-1)
         entropy = mean_entropy(log_p, twin).unflatten(0, (-1, layout.num_graphs))
-        if self.training and both:
+        if self.training and opposite is not None:
             self._remember(entropy)
         return log_p.exp(), entropy, temperature
 
@@ -210,7 +233,7 @@ class GOODFormer(GraphModel):
         """t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
         copies = signed.shape[0] // layout.num_graphs
         goal = self.mean_entropy[:copies]  # (2, H)
-        if self.training or self.solver == "off" or bool(goal.isnan().any()):
+        if self.training or self.solver == "none" or bool(goal.isnan().any()):
             return signed.new_ones(copies, layout.num_graphs, self.heads)
         goal = goal[:, None].expand(-1, layout.num_graphs, -1).flatten(0, 1)
         solve = solve_temperature if self.solver == "exact" else descend_temperature
@@ -240,7 +263,7 @@ class GOODFormer(GraphModel):
         layout = halves.single
         z = h.unflatten(0, (-1, layout.num_nodes)).mean(0)
         scores = self.second_scores(z, layout)
-        both = halves.layout is not layout
+        both = halves.both
         mask = head_mean_mask(scores, layout)
         signed = torch.cat((scores, -scores)) if both else scores
         attention = hide_padding(signed, halves.layout).softmax(-1)
@@ -253,13 +276,13 @@ class _Halves:
     """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone."""
 
     def __init__(
-        self, layout: Layout, edges: Tensor | None, mask: Tensor, both: bool, given: Tensor | None
+        self, layout: Layout, edges: Tensor | None, mask: Tensor, opposite: Tensor | None, given: Tensor | None
     ) -> None:
         self.single = layout
-        self.both = both
-        self.layout = layout.twice() if both else layout
+        self.both = opposite is not None
+        self.layout = layout.twice() if self.both else layout
         self.edges = None if edges is None else self.copy(edges)
-        weight = torch.cat((mask, 1 - mask)) if both else mask  # A_c = M * A, A_s = (1 - M) * A
+        weight = mask if opposite is None else torch.cat((mask, 1 - opposite))  # A_c = M * A, A_s = (1 - M) * A
         self.edge_weight = weight if given is None else weight * self.copy(given)
         self.node_weight = node_weight(self.edge_weight, self.layout)
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Solver = Literal["exact", "descent", "off"]
+Solver = Literal["exact", "descent", "none"]
 
 LOWEST, HIGHEST = 0.02, 50.0
 """Temperatures outside this range are not tried: a target entropy no temperature reaches ends at the border."""

@@ -1,0 +1,111 @@
+"""What every registered method must keep, on every kind of task."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Batch
+
+from goodformer.methods import METHODS, Method
+from goodformer.methods.base import losses
+from goodformer.models import MODELS
+from goodformer.spec import Features, FeatureSpec, Task
+from tests.nn.graphs import batch, graphs
+
+SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
+TASKS = {
+    "multiclass": Task("multiclass", 3),
+    "binary": Task("binary", 1, "rocauc"),
+    "targets": Task("binary", 4, "rocauc"),
+}
+
+
+def build(name: str, task: Task) -> Method:
+    torch.manual_seed(0)
+    model = "goodformer" if name == "goodformer" else "gin"
+    return METHODS.build(name, MODELS.build(model, SPEC, dim=16), task)
+
+
+def labelled(task: Task, sizes: tuple[int, ...] = (7, 1, 12, 5, 2, 20)) -> Batch:
+    data = batch(sizes)
+    if task.kind == "binary":
+        data.y = torch.randint(2, (data.num_graphs, task.outputs)).float()
+        if task.outputs > 1:
+            data.y[torch.rand(data.y.shape) < 0.4] = float("nan")
+    return data
+
+
+@pytest.fixture(params=[(name, task) for name in METHODS for task in TASKS], ids=lambda p: "-".join(p))
+def method(request: pytest.FixtureRequest) -> Method:
+    name, task = request.param
+    return build(name, TASKS[task])
+
+
+def test_terms_are_finite_scalars_and_their_sum_trains_every_parameter(method: Method) -> None:
+    data = labelled(method.task)
+    terms = method.train().loss(data, epoch=0)
+    assert terms
+    assert all(term.shape == () and term.isfinite() for term in terms.values())
+    sum(terms.values()).backward()
+    silent = [name for name, p in method.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert silent == []
+
+
+def test_logits_have_one_column_an_output(method: Method) -> None:
+    data = labelled(method.task)
+    assert method.eval()(data).shape == (data.num_graphs, method.task.outputs)
+
+
+def test_a_prediction_needs_no_label_and_is_the_same_twice_and_alone(method: Method) -> None:
+    data = labelled(method.task)
+    del data.y
+    method.eval()
+    with torch.no_grad():
+        together = method.predict(data)
+        assert torch.equal(together.logits, method.predict(data).logits)
+        for g, part in enumerate(graphs()):
+            alone = method.predict(Batch.from_data_list([part]))
+            torch.testing.assert_close(alone.logits[0], together.logits[g], atol=1e-4, rtol=1e-3)
+
+
+def test_edge_scores_are_one_number_an_edge(method: Method) -> None:
+    data = labelled(method.task)
+    scores = method.eval().edge_scores(data)
+    assert scores is None or scores.shape == (data.num_edges,)
+    with torch.no_grad():
+        predicted = method.predict(data).edge_scores
+    assert (scores is None) == (predicted is None)
+
+
+def test_a_tiny_set_is_memorised(method: Method) -> None:
+    data = labelled(method.task, (8, 11, 9, 14, 7, 10))
+    optimiser = torch.optim.Adam(method.parameters(), lr=3e-3)
+    for _ in range(150):
+        optimiser.zero_grad()
+        sum(method.train().loss(data, 0).values()).backward()
+        optimiser.step()
+    method.train()  # BatchNorm's running averages lag behind on six graphs
+    predicted = method(data)
+    known = ~data.y.isnan() if method.task.kind == "binary" else None
+    if known is None:
+        assert (predicted.argmax(1) == data.y).float().mean() >= 0.8
+    else:
+        assert ((predicted > 0) == (data.y > 0.5))[known].float().mean() >= 0.8
+
+
+def test_missing_labels_count_nothing() -> None:
+    task, logits = TASKS["targets"], torch.randn(5, 4)
+    y = torch.randint(2, (5, 4)).float()
+    y[0], y[3, 1:] = float("nan"), float("nan")
+    known = ~y.isnan()
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits[known], y[known])
+    torch.testing.assert_close(losses(task, logits, y).mean(), expected)
+    assert losses(task, logits, y)[0] == 0
+    assert losses(task, logits, torch.full_like(y, float("nan"))).sum() == 0
+
+
+def test_the_mean_of_the_losses_is_torch_cross_entropy() -> None:
+    logits, y = torch.randn(6, 3), torch.randint(3, (6,))
+    torch.testing.assert_close(
+        losses(TASKS["multiclass"], logits, y).mean(), torch.nn.functional.cross_entropy(logits, y)
+    )

@@ -1,0 +1,189 @@
+"""GOODFormer's objective against the equations written out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from goodformer.methods import METHODS, GOODFormerMethod
+from goodformer.methods.goodformer import intervene, intervention_variance
+from goodformer.models import MODELS
+from goodformer.registry import InputError
+from goodformer.spec import Features, FeatureSpec, Task
+from tests.nn.graphs import batch
+
+SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
+PAPER = {
+    "invariant_weight": 0.0,
+    "intervention_weight": 1.0,
+    "variance_weight": 10.0,
+    "variance_of": "risks",
+    "variant_gradient": 1.0,
+    "entropy_schedule": "constant",
+    "entropy_of": "invariant",
+    "budget_weight": 0.0,
+}
+
+
+def build(model: dict | None = None, **method: object) -> GOODFormerMethod:
+    torch.manual_seed(0)
+    made = METHODS.build("goodformer", MODELS.build("goodformer", SPEC, dim=16, **(model or {})), Task(), **method)
+    assert isinstance(made, GOODFormerMethod)
+    return made
+
+
+def test_interventions_equal_an_explicit_double_loop() -> None:
+    y_c, y_s, y = torch.randn(5, 3), torch.randn(5, 3), torch.randint(3, (5,))
+    pairs, labels = intervene(y_c, y_s, y)
+    expected = torch.empty(5, 5)
+    for i in range(5):
+        for j in range(5):
+            mixed = y_c[i] * torch.sigmoid(y_s[j])
+            torch.testing.assert_close(pairs[i, j], mixed)
+            assert labels[i, j] == y[i]
+            expected[i, j] = F.cross_entropy(mixed[None], y[i : i + 1])
+    risks = torch.stack([expected[:, j].mean() for j in range(5)])
+    graphs = torch.stack([expected[i].var() for i in range(5)])
+    torch.testing.assert_close(intervention_variance(expected, "risks"), risks.var())
+    torch.testing.assert_close(intervention_variance(expected, "graphs"), graphs.mean())
+    assert intervention_variance(torch.ones(1, 1), "risks") == 0
+
+
+def test_the_paper_objective_is_its_equation() -> None:
+    method, data = build({"sample": "none", "encoder_layers": 0}, **PAPER), batch()
+    terms = method.loss(data, epoch=7)
+    found = method.model.disentangle(data)
+    y_c, y_s = method.invariant_classifier(found.invariant), method.variant_classifier(found.variant)
+    each = torch.stack(
+        [F.cross_entropy(y_c * y_s[j].sigmoid(), data.y, reduction="none") for j in range(len(y_s))], 1
+    )
+    torch.testing.assert_close(terms["intervention"], each.mean())
+    torch.testing.assert_close(terms["variance"], 10 * each.mean(0).var())
+    torch.testing.assert_close(terms["variant"], F.cross_entropy(y_s, data.y))
+    torch.testing.assert_close(terms["entropy"], 0.1 * found.entropy[0].mean())
+    assert set(terms) == {"intervention", "variance", "variant", "entropy"}
+
+
+def test_entropy_weight_can_fall_with_the_epochs() -> None:
+    method, data = build(entropy_schedule="decay", entropy_weight=0.1, encoder_weight=0), batch()
+    method.eval()
+    first, later = method.loss(data, 0)["entropy"], method.loss(data, 4)["entropy"]
+    torch.testing.assert_close(first, 5 * later)
+
+
+def test_the_recovered_encoding_skips_columns_a_small_graph_does_not_have() -> None:
+    method, data = build(encoder_weight=1.0), batch((3, 12))
+    method.eval()
+    before = method.loss(data, 0)["encoder"]
+    data.laplacian_8[:3, 2:] += 100  # a graph of 3 nodes has 2 non-trivial eigenvectors
+    torch.testing.assert_close(method.loss(data, 0)["encoder"], before)
+    data.laplacian_8[:3, 1] += 100
+    assert method.loss(data, 0)["encoder"] > before + 1
+
+
+def test_no_gradient_flows_from_the_encoder_loss_to_the_disentangler() -> None:
+    method, data = build(encoder_weight=1.0), batch()
+    method.loss(data, 0)["encoder"].backward()
+    trained = {name for name, p in method.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert trained
+    assert all(".encoder." in name for name in trained)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.0, -1.0])
+def test_the_variant_gradient_reaches_scores_scaled_and_layers_whole(scale: float) -> None:
+    settings = {"values": "inputs", "sample": "none"}
+    gradients = []
+    for value in (1.0, scale):
+        method, data = build(settings, variant_gradient=value, ramp_steps=0), batch()
+        method.loss(data, 0)["variant"].backward()
+        gradients.append({name: p.grad for name, p in method.named_parameters()})
+    whole, scaled = gradients
+    torch.testing.assert_close(scaled["model.embed.value.weight"], whole["model.embed.value.weight"])
+    got = scaled["model.scores.qk.weight"]
+    expected = scale * whole["model.scores.qk.weight"]
+    torch.testing.assert_close(torch.zeros_like(expected) if got is None else got, expected)
+
+
+def test_a_reversed_gradient_grows_over_the_first_steps() -> None:
+    method, data = build(variant_gradient=-1.0, ramp_steps=4), batch()
+    seen = []
+    for _ in range(5):
+        seen.append(method._variant_gradient())
+    assert seen == [-0.25, -0.5, -0.75, -1.0, -1.0]
+    method.eval().loss(data, 0)
+    assert int(method.step) == 5
+
+
+def test_budgets_equal_their_formulas() -> None:
+    data = batch()
+    for budget in ("kl", "size"):
+        method = build({"sample": "none"}, budget=budget, budget_weight=2.0, budget_rate=0.3).eval()
+        p = method.model.disentangle(data).probability
+        graph = data.batch[data.edge_index[0]]
+        if budget == "kl":
+            expected = (p * (p / 0.3).log() + (1 - p) * ((1 - p) / 0.7).log()).mean()
+        else:
+            shares = [p[graph == g].mean() if (graph == g).any() else torch.tensor(0.0) for g in range(6)]
+            expected = torch.stack([F.relu(share - 0.3) for share in shares]).mean()
+        torch.testing.assert_close(method.loss(data, 0)["budget"], 2 * expected)
+
+
+def test_training_remembers_the_entropy_and_evaluation_restores_it() -> None:
+    method = build({"temperature": "exact"})
+    small, large = batch((10, 12, 11), p=0.4), batch((40, 60), p=0.1)
+    for _ in range(3):
+        method.train().loss(small, 0)
+    assert method.model.mean_entropy.isfinite().all()
+    before = method.model.mean_entropy.clone()
+    found = method.eval().model.disentangle(large)
+    assert torch.equal(method.model.mean_entropy, before)
+    torch.testing.assert_close(found.entropy, before[:, None].expand_as(found.entropy), atol=2e-3, rtol=0)
+    assert (found.temperature < 1).all()  # larger graphs disperse, so attention must be sharpened
+
+
+def test_the_three_ways_to_a_temperature() -> None:
+    data, seen = batch((30, 25), p=0.2), {}
+    for kind in ("none", "descent", "exact"):
+        method = build({"temperature": kind})
+        method.train().loss(batch((6, 7), p=0.4), 0)
+        seen[kind] = method.eval().model.disentangle(data).temperature
+    assert (seen["none"] == 1).all()
+    assert ((seen["descent"] - 1).abs() < 0.02).all()
+    assert (seen["descent"] != 1).any()
+    assert ((seen["exact"] - 1).abs() > 0.02).any()
+
+
+def test_a_drawn_mask_is_the_same_both_ways_and_complementary() -> None:
+    for sample in ("soft", "hard"):
+        model = build({"sample": sample}).model.train()
+        found = model.disentangle(batch((15,), p=0.4))
+        again = model.disentangle(batch((15,), p=0.4))
+        edge_index = batch((15,), p=0.4).edge_index
+        table = {(int(u), int(v)): float(m) for u, v, m in zip(*edge_index, found.mask, strict=True)}
+        assert all(table[u, v] == table[v, u] for u, v in table)
+        assert not torch.equal(found.mask, again.mask)
+        if sample == "hard":
+            assert set(found.mask.unique().tolist()) <= {0.0, 1.0}
+        model.eval()
+        assert torch.equal(model.disentangle(batch()).mask, model.disentangle(batch()).probability)
+
+
+def test_presets_of_structure_all_run() -> None:
+    data = batch()
+    for settings in (
+        {"predictor": "disentangler", "mask": "heads", "norm": "batch", "combine": "concat"},
+        {"predictor": "mlp"},
+        {"values": "inputs", "sample": "hard"},
+        {"node_weights": False, "bounded": True, "encoder_layers": 0},
+    ):
+        method = build(settings)
+        sum(method.loss(data, 0).values()).backward()
+        assert method.eval()(data).isfinite().all()
+
+
+def test_another_model_is_refused_in_one_sentence() -> None:
+    with pytest.raises(InputError, match="needs model goodformer"):
+        METHODS.build("goodformer", MODELS.build("gin", SPEC, dim=8), Task())
+    with pytest.raises(InputError, match="not a multiple of heads"):
+        MODELS.build("goodformer", SPEC, dim=10)
