@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,13 @@ def cached(key: Mapping[str, Any], build: Callable[[], Tensors], folder: Path | 
 
 def _read(path: Path, key: str) -> Tensors | None:
     """The tensors of a sound file made under ``key``, or None."""
-    if not path.exists():
-        return None
     try:
+        if not path.exists():
+            return None
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copied, because what safetensors returns is a view of the file that would change with it.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         problem = f"cannot be read ({error})"
     else:
@@ -91,26 +91,22 @@ def _locked(path: Path) -> Iterator[bool]:
         lock.acquire()
     except (OSError, NotImplementedError) as error:
         warnings.warn(f"cache folder {path.parent} cannot be used ({error}); going on without it.", stacklevel=4)
-        yield False
-        return
     try:
-        yield True
+        yield lock.is_locked
     finally:
         lock.release()
 
 
 def _write(path: Path, key: str, tensors: Tensors) -> None:
-    """Put the tensors in place in one step; called under the lock, so temporary files found are left-overs."""
-    for stale in path.parent.glob(f"{path.stem}.*.tmp"):
-        stale.unlink(missing_ok=True)
-    metadata = {"key": key, "checksum": checksum(tensors)}
-    temporary = None
+    """Put the tensors in place in one step; a failure costs nothing but the copy on disk."""
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    copies = {name: value.contiguous().clone() for name, value in tensors.items()}  # safetensors refuses shared memory
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f"{path.stem}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-        safetensors.torch.save_file({name: value.contiguous() for name, value in tensors.items()}, temporary, metadata)
+        for stale in path.parent.glob(f"{path.stem}.*.tmp"):  # of killed processes, as this one holds the lock
+            stale.unlink(missing_ok=True)
+        safetensors.torch.save_file(copies, temporary, {"key": key, "checksum": checksum(tensors)})
         os.replace(temporary, path)
     except (OSError, safetensors.SafetensorError) as error:
         warnings.warn(f"cache file {path} cannot be written ({error}); going on without it.", stacklevel=4)
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -1,20 +1,72 @@
-"""Dense adjacency matrices of many graphs at once, grouped by size so that batched linear algebra needs no padding."""
+"""Adjacency matrices of many graphs at once, from the smallest graph to the largest, a bounded part at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-import torch
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
-CHUNK_BYTES = 32 * 2**20
-"""Bytes of adjacency handed out at once; an encoding keeps a few matrices of this size, so work stays below 256 MB."""
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+CHUNK_BYTES = 4 * 2**20
+"""Bytes of one matrix of a chunk; an encoding keeps a few of them, which then stay in the processor's cache."""
 
 
-def adjacency_chunks(
-    edge_index: Tensor, ptr: Tensor, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Graphs of equal size stacked, a bounded number at a time.
+@dataclass(frozen=True)
+class Chunk:
+    """Some graphs of equal or similar size.
+
+    Attributes:
+        nodes: The number each node has outside (N,).
+        ptr: First node of each graph, and N (B + 1,).
+        adjacency: Block-diagonal adjacency matrix (N, N) of ones and zeros.
+    """
+
+    nodes: Ints
+    ptr: Ints
+    adjacency: csr_array
+
+    @property
+    def largest(self) -> int:
+        """Number of nodes n of the largest graph."""
+        return int(np.diff(self.ptr)[-1])
+
+    @property
+    def local(self) -> Ints:
+        """Number of each node within its graph (N,)."""
+        return np.arange(len(self.nodes)) - np.repeat(self.ptr[:-1], np.diff(self.ptr))
+
+    def unit_columns(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[Ints, Ints, Floats]]:
+        """Unit vectors of all nodes, those of different graphs sharing columns, a bounded number of columns at a time.
+
+        Multiplying by the adjacency matrix keeps the graphs apart, so column j follows node j of every graph at once.
+
+        Yields:
+            Nodes whose vectors these are (c,), the column of each (c,), and the vectors (N, columns).
+        """
+        local, step = self.local, max(1, chunk_bytes // (8 * len(self.nodes)))
+        for start in range(0, self.largest, step):
+            rows = np.flatnonzero((local >= start) & (local < start + step))
+            vectors = np.zeros((len(local), min(step, self.largest - start)))
+            vectors[rows, local[rows] - start] = 1.0
+            yield rows, local[rows] - start, vectors
+
+    def dense(self) -> Floats:
+        """One matrix a graph (b, n, n); the graphs must be of equal size."""
+        n = self.largest
+        links = self.adjacency.tocoo()
+        stacked = np.zeros((len(self.ptr) - 1, n, n))
+        stacked[links.row // n, links.row % n, links.col % n] = 1.0
+        return stacked
+
+
+def chunks(edge_index: Tensor, ptr: Tensor, slack: float = 0.0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """All graphs but empty ones, sorted by size and cut into chunks.
 
     The graphs are read as simple and undirected: an edge counts in both directions however often it is listed, and
     self-loops do not count.
@@ -22,43 +74,45 @@ def adjacency_chunks(
     Args:
         edge_index: Edges (2, E) in global node numbers.
         ptr: First node of each graph, and the number of nodes (B + 1,).
-        chunk_bytes: Bytes of one stack; a graph too large for it comes alone.
-
-    Yields:
-        Global node numbers (b, n), and float64 adjacency matrices (b, n, n) of the same graphs.
+        slack: How much larger than the smallest graph of a chunk the largest may be, 0 for equal sizes.
+        chunk_bytes: Bytes of a float64 matrix (B, n, n) over a chunk's B graphs; a larger graph comes alone.
     """
-    sizes = ptr.diff()  # (B,)
-    order = sizes.argsort(stable=True)  # (B,)
-    edges, edge_ptr = _edges_by_rank(edge_index, ptr, order)
-    for start, stop, n in _runs(sizes[order].tolist(), chunk_bytes):
-        first = ptr[order[start:stop]]  # (b,)
-        local = edges[:, edge_ptr[start] : edge_ptr[stop]]
-        dense = torch.zeros(stop - start, n, n, dtype=torch.float64)  # (b, n, n)
-        dense[local[0] - start, local[1], local[2]] = 1.0
-        dense[local[0] - start, local[2], local[1]] = 1.0
-        dense.diagonal(dim1=1, dim2=2).zero_()
-        yield first[:, None] + torch.arange(n), dense
+    bounds = ptr.cpu().numpy()
+    order = np.argsort(np.diff(bounds), kind="stable")  # (B,)
+    sizes = np.diff(bounds)[order]
+    first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])  # (B + 1,)
+    nodes = np.repeat(bounds[:-1][order] - first[:-1], sizes) + np.arange(first[-1])  # (N,)
+    matrix = _simple_adjacency(edge_index, nodes)
+    for start, stop in _runs(sizes, slack, chunk_bytes):
+        low, high = first[start], first[stop]
+        yield Chunk(nodes[low:high], first[start : stop + 1] - low, _block(matrix, low, high))
 
 
-def _edges_by_rank(edge_index: Tensor, ptr: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-    """Edges as (rank of their graph, local source, local target) (3, E), sorted by rank, with the ranks' bounds."""
-    graph = torch.searchsorted(ptr, edge_index[0].contiguous(), right=True) - 1  # (E,)
-    rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))[graph]  # (E,)
-    rank, take = rank.sort(stable=True)
-    local = (edge_index - ptr[graph])[:, take]  # (2, E)
-    bounds = torch.searchsorted(rank, torch.arange(len(order) + 1))  # (B + 1,)
-    return torch.cat([rank[None], local]), bounds
+def _simple_adjacency(edge_index: Tensor, nodes: Ints) -> csr_array:
+    """Symmetric adjacency matrix (N, N) of ones and zeros, its rows in the order of ``nodes``."""
+    place = np.empty_like(nodes)
+    place[nodes] = np.arange(len(nodes))
+    u, v = place[edge_index.cpu().numpy()]
+    u, v = u[u != v], v[u != v]
+    ends = np.concatenate([u, v]), np.concatenate([v, u])
+    matrix = coo_array((np.ones(len(ends[0])), ends), shape=(len(nodes), len(nodes))).tocsr()
+    matrix.data[:] = 1.0  # an edge listed twice was added up
+    return matrix
 
 
-def _runs(sizes: list[int], chunk_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Start, end and common size of stretches of equal, ascending sizes; empty graphs are left out."""
-    start = 0
+def _block(matrix: csr_array, low: int, high: int) -> csr_array:
+    """Rows and columns ``low`` to ``high`` of a matrix that has nothing else in these rows."""
+    start, stop = matrix.indptr[low], matrix.indptr[high]
+    parts = matrix.data[start:stop], matrix.indices[start:stop] - low, matrix.indptr[low : high + 1] - start
+    return csr_array(parts, shape=(high - low, high - low))
+
+
+def _runs(sizes: Ints, slack: float, chunk_bytes: int) -> Iterator[tuple[int, int]]:
+    """Start and end of the chunks of ascending sizes."""
+    start = int(np.searchsorted(sizes, 1))
     while start < len(sizes):
-        n = sizes[start]
-        limit = max(1, chunk_bytes // (8 * max(n, 1) ** 2))
-        stop = start + 1
-        while stop < len(sizes) and sizes[stop] == n and stop - start < limit:
-            stop += 1
-        if n:
-            yield start, stop, n
+        largest = int(sizes[start] * (1 + slack))
+        fitting = max(1, chunk_bytes // (8 * largest**2))
+        stop = min(int(np.searchsorted(sizes, largest, side="right")), start + fitting)
+        yield start, stop
         start = stop

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from goodformer.transforms.adjacency import adjacency_chunks
+from goodformer.transforms.adjacency import Chunk, Floats, chunks
 
 VERSION = 1
 """Raised whenever the numbers change, so that cached encodings are computed anew."""
@@ -25,22 +26,24 @@ def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Returns:
         Encoding (N, k), float32.
     """
-    encoding = torch.zeros(int(ptr[-1]), width)  # (N, k)
-    for nodes, adjacency in adjacency_chunks(edge_index, ptr):
-        encoding[nodes] = closed_walk_counts(adjacency, width).log1p().float()
-    return encoding
+    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(edge_index, ptr, slack=0.25):
+        encoding[chunk.nodes] = np.log1p(closed_walk_counts(chunk, width))
+    return torch.from_numpy(encoding).to(edge_index.device)
 
 
-def closed_walk_counts(adjacency: Tensor, width: int) -> Tensor:
-    """diag p_r (b, n, k) for r = 3 .. k + 2, exact as long as the counts stay below 2^53.
+def closed_walk_counts(chunk: Chunk, width: int) -> Floats:
+    """diag p_r (N, k) for r = 3 .. k + 2, exact as long as the counts stay below 2^53.
 
     p_r holds the number of non-backtracking walks of length r between each two nodes:
     p_1 = A, p_2 = A^2 - D, p_(r+1) = A p_r - (D - I) p_(r-1).
     """
-    degree = adjacency.sum(-1, keepdim=True)  # (b, n, 1)
-    before, now = adjacency, adjacency @ adjacency - torch.diag_embed(degree.squeeze(-1))  # (b, n, n)
-    columns = []
-    for _ in range(width):
-        before, now = now, adjacency @ now - (degree - 1) * before
-        columns.append(now.diagonal(dim1=1, dim2=2))  # (b, n)
-    return torch.stack(columns, -1)
+    adjacency, degree = chunk.adjacency, chunk.adjacency.sum(1)[:, None]  # (N, N), (N, 1)
+    counts = np.zeros((len(degree), width))
+    for rows, columns, start in chunk.unit_columns():
+        before = adjacency @ start  # (N, columns)
+        now = adjacency @ before - degree * start
+        for column in range(width):
+            before, now = now, adjacency @ now - (degree - 1) * before
+            counts[rows, column] = now[rows, columns]
+    return counts

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from goodformer.transforms.adjacency import adjacency_chunks
+from goodformer.transforms.adjacency import Floats, chunks
 
 VERSION = 1
 """Raised whenever the numbers change, so that cached encodings are computed anew."""
@@ -27,34 +28,37 @@ def laplacian(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Returns:
         Encoding (N, k), float32.
     """
-    encoding = torch.zeros(int(ptr[-1]), width)  # (N, k)
-    for nodes, adjacency in adjacency_chunks(edge_index, ptr):
-        kept = min(width, nodes.shape[1] - 1)
-        vectors = canonical_signs(nontrivial_eigenvectors(adjacency)[..., :kept])  # (b, n, kept)
-        encoding[nodes, :kept] = vectors.float()
-    return encoding
+    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(edge_index, ptr):
+        vectors = canonical_signs(nontrivial_eigenvectors(chunk.dense(), width))  # (b, n, kept)
+        encoding[chunk.nodes, : vectors.shape[2]] = vectors.reshape(len(chunk.nodes), -1)
+    return torch.from_numpy(encoding).to(edge_index.device)
 
 
-def nontrivial_eigenvectors(adjacency: Tensor) -> Tensor:
-    """Eigenvectors (b, n, n - 1) of the Laplacians of stacked graphs, eigenvalues ascending, constant vector left out.
+def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
+    """Eigenvectors of the Laplacians of stacked graphs (b, n, n), eigenvalues ascending, constant vector left out.
 
     No eigenvalue of L exceeds n. Adding (n + 1) / n to every entry lifts the constant vector's from 0 to n + 1 and
     moves no other, so it is told apart from the further null vectors of a disconnected graph.
+
+    numpy, not torch: torch's batched routine rounds differently by place in the stack, which turns the basis of a
+    repeated eigenvalue; here a graph has the same encoding alone and among others.
+
+    Returns:
+        At most ``width`` unit vectors a graph (b, n, min(width, n - 1)).
     """
     n = adjacency.shape[-1]
     lifted = (n + 1) / n - adjacency  # (b, n, n)
-    lifted.diagonal(dim1=1, dim2=2).add_(adjacency.sum(-1))
-    vectors: Tensor = torch.linalg.eigh(lifted).eigenvectors
-    return vectors[..., : n - 1]
+    lifted[:, range(n), range(n)] += adjacency.sum(-1)
+    return np.linalg.eigh(lifted).eigenvectors[..., : min(width, n - 1)]
 
 
-def canonical_signs(vectors: Tensor, tolerance: float = 1e-6) -> Tensor:
+def canonical_signs(vectors: Floats, tolerance: float = 1e-6) -> Floats:
     """Vectors (b, n, k) with the sign of each column fixed: sum of cubes positive, else first entry positive."""
-    skew = vectors.pow(3).sum(-2)  # (b, k)
-    first = (vectors.abs() > tolerance).to(torch.uint8).argmax(-2, keepdim=True)  # (b, 1, k)
-    fallback = vectors.gather(-2, first).squeeze(-2)  # (b, k)
-    deciding = torch.where(skew.abs() > tolerance, skew, fallback)
-    return vectors * torch.where(deciding < 0, -1.0, 1.0)[..., None, :].to(vectors.dtype)
+    skew = (vectors**3).sum(-2, keepdims=True)  # (b, 1, k)
+    first = (np.abs(vectors) > tolerance).argmax(-2)[:, None]  # (b, 1, k)
+    deciding = np.where(np.abs(skew) > tolerance, skew, np.take_along_axis(vectors, first, -2))
+    return np.where(deciding < 0, -vectors, vectors)
 
 
 def laplacian_mask(sizes: Tensor, batch: Tensor, width: int) -> Tensor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from scipy.sparse import diags_array
 from torch import Tensor
 
-from goodformer.transforms.adjacency import adjacency_chunks
+from goodformer.transforms.adjacency import Chunk, Floats, chunks
 
 VERSION = 1
 """Raised whenever the numbers change, so that cached encodings are computed anew."""
@@ -24,26 +26,27 @@ def random_walk(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Returns:
         Encoding (N, k), float32.
     """
-    encoding = torch.zeros(int(ptr[-1]), width)  # (N, k)
-    for nodes, adjacency in adjacency_chunks(edge_index, ptr):
-        encoding[nodes] = return_probabilities(adjacency, width).float()
-    return encoding
+    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(edge_index, ptr, slack=0.25):
+        encoding[chunk.nodes] = return_probabilities(chunk, width)
+    return torch.from_numpy(encoding).to(edge_index.device)
 
 
-def return_probabilities(adjacency: Tensor, width: int) -> Tensor:
-    """diag S^s (b, n, k) for s = 2 .. k + 1, where S = D^-1/2 A D^-1/2 has the same diagonals as D^-1 A.
+def return_probabilities(chunk: Chunk, width: int) -> Floats:
+    """diag S^s (N, k) for s = 2 .. k + 1, where S = D^-1/2 A D^-1/2 has the same diagonals as D^-1 A.
 
     S is symmetric, so diag S^(a+b) is the row sum of S^a * S^b: half the matrix products are enough.
     """
-    degree = adjacency.sum(-1)  # (b, n)
-    scale = torch.where(degree > 0, degree, torch.inf).rsqrt()
-    step = scale[..., :, None] * adjacency * scale[..., None, :]  # (b, n, n)
-    columns: list[Tensor] = []
-    low = step
-    while len(columns) < width:
-        columns.append((low * low).sum(-1))  # (b, n), even s
-        if len(columns) < width:
-            high = low @ step
-            columns.append((low * high).sum(-1))  # (b, n), odd s
+    degree = chunk.adjacency.sum(1)  # (N,)
+    scale = diags_array(np.where(degree > 0, degree, np.inf) ** -0.5)
+    walk = (scale @ chunk.adjacency @ scale).tocsr()  # (N, N)
+    returns = np.zeros((len(degree), width))
+    for _, _, start in chunk.unit_columns():
+        low = walk @ start  # (N, columns)
+        for column in range(0, width, 2):
+            high = walk @ low
+            returns[:, column] += np.einsum("ij,ij->i", low, low)  # even s = column + 2
+            if column + 1 < width:
+                returns[:, column + 1] += np.einsum("ij,ij->i", low, high)  # odd s
             low = high
-    return torch.stack(columns, -1)
+    return returns
