@@ -26,20 +26,20 @@ def document(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> None:
-    """Print a table; columns of numbers stand to the right."""
+    """Print a table under its title and over its note; columns of numbers stand to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    view = Table(
-        title=title or None, caption=note or None, title_justify="left", caption_justify="left", box=SIMPLE_HEAD
-    )
+    view, console = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)), Console(highlight=False, markup=False)
     for place, column in enumerate(columns):
         numeric = any(isinstance(row[place], int | float) for row in rows)
         view.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=place == 0)
     for row in rows:
         view.add_row(*(cell(value) for value in row))
-    Console(soft_wrap=False, highlight=False).print(view)
+    for part in (title, view, note):
+        if part:
+            console.print(part)
 
 
 def cell(value: Any) -> str:

@@ -12,6 +12,7 @@ from goodformer.cli import options, output
 app = typer.Typer(name="runs", invoke_without_command=True)
 
 FIGURES = ("id_test", "ood_val", "ood_test", "precision_at_10")
+SHOWN = ("id", "data", "trained", "seed", "progress", "id_test", "ood_test", "precision_at_10")
 
 
 @app.callback()
@@ -45,7 +46,8 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
     elif not rows:
         typer.echo(f"no run in {runs}; train one with goodformer train.")
     else:
-        output.table([key.replace("_", " ") for key in rows[0]], [list(row.values()) for row in rows])
+        columns = ["id", "data set", "method on model", "seed", "epochs", "ID test", "OOD test", "P@10"]
+        output.table(columns, [[row[key] for key in SHOWN] for row in rows])
 
 
 @app.command("show")
@@ -129,12 +131,13 @@ def _brief(run: Any) -> dict[str, Any]:
     shift = [str(config.dataset[key]) for key in ("domain", "shift", "bias") if key in config.dataset]
     return {
         "id": config.id,
-        "dataset": " ".join([config.dataset["name"], *shift]),
-        "method": config.method["name"],
-        "model": config.model["name"],
+        "folder": str(run.folder),
+        "data": " ".join([config.dataset["name"], *shift]),
+        "trained": f"{config.method['name']} on {config.model['name']}",
         "preset": config.preset,
+        "budget": config.budget,
         "seed": config.seed,
-        "epochs": f"{len(run.epochs)}/{config.training.epochs}",
+        "progress": f"{len(run.epochs)}/{config.training.epochs}",
         "finished": run.finished,
         **{key: summary.get(key) for key in FIGURES},
     }

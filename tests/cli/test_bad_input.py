@@ -1,0 +1,180 @@
+"""Bad input gets one sentence on stderr and exit code 2, and never costs a finished run."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from goodformer import cli
+from tests.cli.conftest import TINY, Answer, Command
+
+
+def refused(answer: Answer, *words: str) -> None:
+    """One line on stderr that holds the words, nothing on stdout, exit code 2."""
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    lines = [line for line in answer.err.splitlines() if line.startswith("goodformer: ")]
+    assert len(lines) == 1
+    assert "Traceback" not in answer.err
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "good-motf", "--method", "erm"], ["good-motf", "did you mean good-motif"]),
+        (["train", "good-motif", "--method", "em"], ["did you mean erm"]),
+        (["train", "good-motif", "--method", "erm", "--model", "gsp"], ["did you mean gps"]),
+        (["train", "good-motif", "--method", "erm", "--preset", "defualt"], ["did you mean default"]),
+        (["train", "good-motif", "--method", "erm", "--budget", "hug"], ["unknown budget"]),
+        (["train", "good-motif", "--method", "erm", "--domain", "sice"], ["domain", "basis"]),
+        (["train", "sp-motif", "--method", "erm", "--domain", "basis"], ["setting", "domain"]),
+        (["train", "good-motif", "--method", "erm", "--set", "training.epoch=3"], ["did you mean epochs"]),
+        (["train", "good-motif", "--method", "erm", "--set", "model.dim=0"], ["dim = 0"]),
+        (["train", "good-motif", "--method", "erm", "--set", "training.batch_size=many"], ["batch_size", "many"]),
+        (["train", "good-motif", "--method", "erm", "--set", "nonsense"], ["name=value"]),
+        (["train", "good-motif", "--method", "erm", "--device", "abacus"], ["abacus", "cpu"]),
+        (["train", "good-motif", "--method", "goodformer", "--model", "gin"], ["goodformer", "model"]),
+        (["train", "good-motif", "--epochs", "0"], ["--epochs"]),
+        (["train", "good-motif", "--epochs", "few"], ["--epochs", "integer"]),
+        (["train"], ["no data set"]),
+        (["train", "--config", "none.yaml"], ["none.yaml"]),
+        (["train", "--sed", "1"], ["--seed", "goodformer train --help"]),
+        (["trian"], ["train", "--help"]),
+        (["evaluate", "nowhere"], ["nowhere"]),
+        (["evaluate"], ["RUN"]),
+        (["runs", "show", "nowhere"], ["nowhere"]),
+        (["runs", "export", "nowhere"], ["nowhere"]),
+        (["runs", "table", "--write", "page.md"], ["page.md"]),
+        (["methods", "show", "gpss"], ["did you mean gps"]),
+        (["datasets", "show", "good-motiv"], ["did you mean good-motif"]),
+        (["datasets", "show", "good-motif", "--set", "graphs=3"], ["graphs = 3"]),
+    ],
+)
+def test_wrong_words(command: Command, arguments: list[str], words: list[str]) -> None:
+    refused(command(*arguments), *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("a: [", "YAML"),
+        ("- 1", "list"),
+        ("modle: gin", "did you mean model"),
+        ("model: 3", "key: value"),
+        ("\x00", "YAML"),
+    ],
+)
+def test_wrong_settings_file(command: Command, tmp_path: Path, text: str, word: str) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    refused(command("train", "good-motif", "--method", "erm", "--config", "mine.yaml"), word)
+
+
+@pytest.mark.parametrize("arguments", [["--split", "tset"], ["--weights", "bset"]])
+def test_wrong_words_about_a_run(command: Command, erm: Path, arguments: list[str]) -> None:
+    refused(command("evaluate", erm, *arguments), "did you mean")
+
+
+def test_method_without_explanation(command: Command, erm: Path, tmp_path: Path) -> None:
+    refused(command("explain", erm), "erm", "goodformer")
+    assert not list(tmp_path.iterdir())
+
+
+def test_ambiguous_name(command: Command, runs: Path) -> None:
+    refused(command("evaluate", "good-motif", "--runs", runs), "2 runs")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["train", "good-motif", "--method", "erm", *TINY, "--runs"], ["explain", "RUN", "-o"]]
+)
+def test_folder_that_cannot_be_written(command: Command, tmp_path: Path, invariant: Path, arguments: list[str]) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    named = [str(invariant) if word == "RUN" else word for word in arguments]
+    refused(command(*named, tmp_path / "file" / "deep"), "file")
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
+def truncate(path: Path) -> None:
+    """Cut a file in half."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    ("harm", "word"),
+    [
+        (lambda run: shutil.rmtree(run / "best"), "weights"),
+        (lambda run: (run / "best" / "weights.safetensors").unlink(), "weights.safetensors"),
+        (lambda run: truncate(run / "best" / "weights.safetensors"), "truncated"),
+        (lambda run: (run / "best" / "weights.safetensors").write_bytes(b"x" * 100), "another"),
+        (lambda run: truncate(run / "best" / "model.json"), "model.json"),
+        (lambda run: (run / "best" / "model.json").write_text('{"format": "other"}'), "not written by goodformer"),
+        (lambda run: truncate(run / "config.json"), "config.json"),
+        (lambda run: (run / "config.json").write_text("[]"), "config"),
+    ],
+)
+def test_damaged_run(command: Command, erm: Path, tmp_path: Path, harm: object, word: str) -> None:
+    shutil.copytree(erm, tmp_path / "run")
+    harm(tmp_path / "run")  # type: ignore[operator]
+    refused(command("evaluate", "run"), word)
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("", "holds no graph"),
+        ("{", "line 1"),
+        ("[1]", "not a graph"),
+        ('{"edges": [[0, 1]], "nodes": 2}', "did you mean num_nodes"),
+        ('{"edges": [], "num_nodes": 0}', "at least one node"),
+        ('{"edges": []}', "at least one node"),
+        ('{"edges": [[0, 7]], "num_nodes": 3}', "node 7"),
+        ('{"edges": [[0, -1]]}', "node number"),
+        ('{"edges": [[0, 1.5]]}', "node number"),
+        ('{"edges": [0, 1]}', "pairs"),
+        ('{"edges": [[0, 1]], "num_nodes": 2, "x": [[1.0]]}', "rows of x"),
+        ('{"edges": [[0, 1]], "x": [[NaN], [1.0]]}', "NaN"),
+        ('{"edges": [[0, 1]], "x": [["a"], ["b"]]}', "numbers"),
+    ],
+)
+def test_wrong_graphs(command: Command, invariant: Path, tmp_path: Path, line: str, word: str) -> None:
+    (tmp_path / "mine.jsonl").write_text(line + "\n")
+    refused(command("explain", invariant, "--graphs", "mine.jsonl"), word)
+
+
+def test_missing_graph_file(command: Command, invariant: Path) -> None:
+    refused(command("explain", invariant, "--graphs", "none.jsonl"), "none.jsonl")
+
+
+def test_damaged_records(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "a.jsonl").write_text("{}\n")
+    refused(command("runs", "table"), "a.jsonl")
+
+
+def test_a_refused_command_leaves_finished_runs_alone(command: Command, runs: Path, erm: Path) -> None:
+    before = {path: path.read_bytes() for path in erm.rglob("*") if path.is_file() and path.name != ".lock"}
+    refused(command("train", "good-motif", "--method", "erm", "--runs", runs, *TINY, "--set", "model.dim=-1"), "dim")
+    assert before == {path: path.read_bytes() for path in before}
+    assert json.loads(command("runs", "export", erm).out)["method"] == "erm"
+
+
+def test_an_interrupt_says_that_the_run_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("goodformer.engine.train", interrupted)
+    answer = command("train", "good-motif", "--method", "erm", *TINY)
+    assert answer.code == cli.INTERRUPTED == 130
+    assert "continues" in answer.err
+
+
+def test_our_own_errors_keep_their_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("goodformer.engine.train", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        command("train", "good-motif", "--method", "erm", *TINY)

@@ -1,0 +1,120 @@
+"""The command as a process of its own: help at once, exit codes, a real interrupt and how the run goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMANDS = [
+    [],
+    ["quickstart"],
+    ["train"],
+    ["evaluate"],
+    ["explain"],
+    ["bench"],
+    ["datasets"],
+    ["datasets", "list"],
+    ["datasets", "show"],
+    ["methods"],
+    ["methods", "list"],
+    ["methods", "show"],
+    ["runs"],
+    ["runs", "list"],
+    ["runs", "show"],
+    ["runs", "export"],
+    ["runs", "table"],
+]
+
+
+def goodformer(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a new process."""
+    command = [sys.executable, "-m", "goodformer", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+
+
+def test_help_answers_in_half_a_second() -> None:
+    seconds = []
+    for _ in range(4):
+        start = time.perf_counter()
+        assert goodformer("--help").returncode == 0
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.5
+
+
+def test_help_and_import_load_nothing_heavy() -> None:
+    code = "import sys, goodformer, goodformer.cli; print([m for m in ('torch', 'numpy', 'lightning') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_help_teaches_by_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    from goodformer import cli
+
+    assert cli.run([*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.count(f"goodformer {' '.join(words)}".strip()) >= 2
+    assert "Example" in text or "Begin here" in text
+
+
+def test_exit_code_of_bad_input() -> None:
+    done = goodformer("train", "good-motf", "--method", "erm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "good-motif" in done.stderr
+
+
+def test_version() -> None:
+    assert goodformer("--version").stdout.strip() == __import__("goodformer").__version__
+
+
+def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m goodformer methods show goodformer | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupted_run_goes_on(cache: Path, tmp_path: Path) -> None:
+    words = ["train", "good-motif", "--method", "erm", "--set", "dataset.graphs=150", "--set", "model.dim=16"]
+    words += ["--json", "--quiet", "--epochs", "400"]
+    command = [sys.executable, "-m", "goodformer", *words]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_epochs(tmp_path, 3, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert "continues" in err
+    done = len(next(tmp_path.glob("runs/*/epochs.jsonl")).read_text().splitlines())
+    assert 3 <= done < 400
+    assert_goes_on(command, tmp_path, done)
+
+
+def wait_for_epochs(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+    """Wait until a run in the folder has recorded so many epochs."""
+    for _ in range(600):
+        found = list(folder.glob("runs/*/epochs.jsonl"))
+        if found and len(found[0].read_text().splitlines()) >= count:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("no epoch in a minute")
+
+
+def assert_goes_on(command: list[str], folder: Path, done: int) -> None:
+    """The same command, given again, begins after the epochs that are done."""
+    path = next(folder.glob("runs/*/epochs.jsonl"))
+    kept = path.read_text().splitlines()
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    try:
+        wait_for_epochs(folder, done + 1, process)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    lines = path.read_text().splitlines()
+    assert lines[:done] == kept
+    assert json.loads(lines[done])["epoch"] == done + 1
