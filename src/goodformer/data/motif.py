@@ -209,11 +209,9 @@ def _stored(recipe: dict[str, Any], build: Callable[[], dict[str, GraphSet]]) ->
     """The splits that ``build`` makes, from the cache where they were made before."""
 
     def flat() -> dict[str, torch.Tensor]:
-        tensors = {
-            f"{split}/{name}": value for split, made in build().items() for name, value in made.tensors().items()
-        }
+        made = {f"{split}/{name}": value for split, part in build().items() for name, value in part.tensors().items()}
         # No graph has 32,768 nodes, and small files are read and checked faster.
-        return {name: value.short() if name.endswith("edge/index") else value for name, value in tensors.items()}
+        return {name: value.short() if name.endswith("edge/index") else value for name, value in made.items()}
 
     parts: dict[str, dict[str, torch.Tensor]] = {split: {} for split in SPLITS}
     for key, value in cached(recipe, flat).items():

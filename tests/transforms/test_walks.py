@@ -1,0 +1,128 @@
+"""Return probabilities against plain matrix powers, closed walks against enumeration."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goodformer.transforms import encode
+from goodformer.transforms.adjacency import Chunk, chunks
+from goodformer.transforms.closed_walks import closed_walk_counts
+from goodformer.transforms.random_walk import return_probabilities
+from tests.transforms.graphs import awkward, packed, random_graph
+
+
+def encoded(name: str, graph: nx.Graph, width: int) -> np.ndarray:
+    return encode(f"{name}:{width}", *packed([graph])).double().numpy()
+
+
+def returns_by_powers(graph: nx.Graph, width: int) -> np.ndarray:
+    matrix = nx.to_numpy_array(graph)
+    step = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
+    return np.stack([np.diag(np.linalg.matrix_power(step, s)) for s in range(2, width + 2)], 1)
+
+
+def closed_walks_by_enumeration(graph: nx.Graph, width: int) -> np.ndarray:
+    """Every walk that never turns back at once is walked; those that end at their start are counted by length."""
+    counts = np.zeros((graph.number_of_nodes(), width))
+
+    def walk(start: int, before: int, node: int, length: int) -> None:
+        if node == start and length >= 3:
+            counts[start, length - 3] += 1
+        if length < width + 2:
+            for following in graph[node]:
+                if following != before:
+                    walk(start, node, following, length + 1)
+
+    for start in graph:
+        walk(start, -1, start, 0)
+    return counts
+
+
+@pytest.mark.parametrize("position", range(len(awkward())))
+@pytest.mark.parametrize("width", [1, 2, 7, 16])
+def test_return_probabilities_equal_matrix_powers(position: int, width: int) -> None:
+    graph = awkward()[position]
+    np.testing.assert_allclose(encoded("random_walk", graph, width), returns_by_powers(graph, width), atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_graph(), st.integers(1, 12))
+def test_return_probabilities_of_any_graph(graph: nx.Graph, width: int) -> None:
+    np.testing.assert_allclose(encoded("random_walk", graph, width), returns_by_powers(graph, width), atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_graph(most=6), st.integers(1, 5))
+def test_closed_walks_equal_enumeration(graph: nx.Graph, width: int) -> None:
+    counts = np.expm1(encoded("closed_walks", graph, width))
+    np.testing.assert_allclose(counts, closed_walks_by_enumeration(graph, width), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_closed_walks_equal_enumeration_on_sparse_graphs(seed: int) -> None:
+    graph = nx.gnm_random_graph(14, 19, seed=seed)
+    counts = np.expm1(encoded("closed_walks", graph, 7))
+    np.testing.assert_allclose(counts, closed_walks_by_enumeration(graph, 7), rtol=1e-5, atol=1e-5)
+
+
+def test_a_tail_is_walked_out_and_back_but_a_cycle_alone_counts_each_way() -> None:
+    cycle = np.expm1(encoded("closed_walks", nx.cycle_graph(5), 6))
+    np.testing.assert_allclose(cycle, np.tile([0, 0, 2, 0, 0, 0], (5, 1)), atol=1e-6)
+    with_tail = nx.cycle_graph(3)
+    with_tail.add_edge(0, 3)
+    tail = np.expm1(encoded("closed_walks", with_tail, 6))[3]
+    np.testing.assert_allclose(tail, [0, 0, 2, 0, 0, 2], atol=1e-6)  # 3-0-1-2-0-3, and twice around
+
+
+@pytest.mark.parametrize("tree", [nx.balanced_tree(3, 3), nx.path_graph(30), nx.star_graph(70)])
+def test_trees_have_no_closed_walks_exactly(tree: nx.Graph) -> None:
+    assert not encoded("closed_walks", tree, 12).any()
+
+
+@pytest.mark.parametrize("name", ["random_walk", "closed_walks"])
+@settings(max_examples=40, deadline=None)
+@given(graph=random_graph(), random=st.randoms(use_true_random=False))
+def test_relabelling_nodes_permutes_the_rows(name: str, graph: nx.Graph, random) -> None:
+    n = graph.number_of_nodes()
+    order = random.sample(range(n), n)
+    moved = nx.empty_graph(n)
+    moved.add_edges_from((order[u], order[v]) for u, v in graph.edges)
+    np.testing.assert_allclose(encoded(name, moved, 6)[order], encoded(name, graph, 6), atol=1e-6)
+
+
+def test_columns_taken_a_few_at_a_time_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    (chunk,) = chunks(*packed([nx.gnp_random_graph(50, 0.1, seed=1)]))
+    whole = return_probabilities(chunk, 7), closed_walk_counts(chunk, 7)
+    few = Chunk.unit_columns
+    monkeypatch.setattr(Chunk, "unit_columns", lambda self: few(self, chunk_bytes=8 * 50 * 7))
+    np.testing.assert_allclose(return_probabilities(chunk, 7), whole[0], atol=1e-12)
+    np.testing.assert_array_equal(closed_walk_counts(chunk, 7), whole[1])
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 10_000, 2**20])
+@pytest.mark.parametrize("slack", [0.0, 0.25, 2.0])
+def test_chunks_hold_every_node_once_and_stay_small(chunk_bytes: int, slack: float) -> None:
+    edge_index, ptr = packed(awkward() * 3)
+    parts = list(chunks(edge_index, ptr, slack, chunk_bytes))
+    assert sorted(np.concatenate([part.nodes for part in parts])) == list(range(int(ptr[-1])))
+    assert sum(part.adjacency.nnz for part in parts) == edge_index.shape[1]
+    for part in parts:
+        sizes = np.diff(part.ptr)
+        assert sizes.max() <= sizes.min() * (1 + slack)
+        assert len(sizes) == 1 or len(sizes) * sizes.max() ** 2 * 8 <= chunk_bytes
+
+
+@pytest.mark.parametrize("name", ["random_walk", "closed_walks"])
+def test_a_large_graph_needs_little_memory(name: str) -> None:
+    edge_index, ptr = packed([nx.ladder_graph(2000)])
+    tracemalloc.start()
+    encode(f"{name}:4", edge_index, ptr)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 2**20  # one dense 4,000 x 4,000 matrix alone has 122 MB
