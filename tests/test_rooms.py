@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "__init__": BASE | {"data", "models", "methods", "explain", "engine", "experiments"},
     "__main__": {"cli"},
 }
-"""What each room may import; the room itself is always allowed. ``__init__`` loads its names only when they are used."""
+"""What each room may import, beside itself. ``__init__`` loads its names only when they are used."""
 
 
 def files(*rooms: str) -> list[Path]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from goodformer.engine import Predictor as Predictor
     from goodformer.engine import Run as Run
     from goodformer.engine import RunConfig as RunConfig
-    from goodformer.engine import evaluate as evaluate
     from goodformer.engine import list_runs as list_runs
     from goodformer.engine import train as train
+    from goodformer.engine.evaluate import evaluate as evaluate
     from goodformer.experiments.presets import configure as configure
     from goodformer.explain.draw import draw_subgraphs as draw_subgraphs
     from goodformer.methods import METHODS as METHODS
@@ -34,7 +34,8 @@ _HOMES = {
     "goodformer.data.benchmark": ("Benchmark",),
     "goodformer.data.graphs": ("GraphSet",),
     "goodformer.data.json_lines": ("read_graphs",),
-    "goodformer.engine": ("Hardware", "Predictor", "Run", "RunConfig", "evaluate", "list_runs", "train"),
+    "goodformer.engine": ("Hardware", "Predictor", "Run", "RunConfig", "list_runs", "train"),
+    "goodformer.engine.evaluate": ("evaluate",),
     "goodformer.experiments.presets": ("configure",),
     "goodformer.explain.draw": ("draw_subgraphs",),
     "goodformer.methods": ("METHODS",),

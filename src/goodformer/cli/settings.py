@@ -30,12 +30,12 @@ def run_config(file: Path | None, typed: Mapping[str, Any], overrides: Sequence[
     parts = {key: _merge(read.get(key), typed.get(key)) for key in PARTS}
     if "name" not in parts["dataset"]:
         raise InputError("no data set was named; write for example: goodformer train good-motif --domain basis.")
-    plain = {key: typed.get(key) if typed.get(key) is not None else read.get(key) for key in KEYS}
-    chosen = {key: plain[key] for key in ("preset", "budget", "seed") if plain[key] is not None}
+    plain = {**read, **{key: value for key, value in typed.items() if value is not None}}
+    chosen: dict[str, Any] = {key: plain[key] for key in ("preset", "budget", "seed") if key in plain}
     lines = [*_lines("method", parts["method"]), *_lines("model", parts["model"])]
     lines += _lines("training", {**_mapping(read.get("training"), "training"), **(typed.get("training") or {})})
-    names = {key: parts[key]["name"] for key in ("method", "model") if "name" in parts[key]}
-    return configure(parts["dataset"], **names, **chosen, overrides=[*lines, *(overrides or [])])
+    chosen |= {key: parts[key]["name"] for key in ("method", "model") if "name" in parts[key]}
+    return configure(parts["dataset"], **chosen, overrides=[*lines, *(overrides or [])])
 
 
 def read_settings(file: Path) -> dict[str, Any]:

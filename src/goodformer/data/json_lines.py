@@ -68,8 +68,7 @@ def _graph(value: dict[str, Any], features: Features, where: str) -> Data:
         raise InputError(f"{where} has an edge to node {int(edges.max())} but {nodes} nodes; count nodes from 0.")
     if x is None and features.kind == "constant":
         x = torch.ones(nodes, 1)
-    _check_features(x, nodes, features, where)
-    return Data(x=x, edge_index=edges, num_nodes=nodes)
+    return Data(x=_checked(x, nodes, features, where), edge_index=edges, num_nodes=nodes)
 
 
 def _edges(value: Any, where: str) -> Tensor:
@@ -81,7 +80,8 @@ def _edges(value: Any, where: str) -> Tensor:
         raise InputError(f"{where} has an edge end that is no node number; count nodes from 0.")
     ends = torch.tensor(pairs, dtype=torch.long).view(-1, 2)
     ends = ends[ends[:, 0] != ends[:, 1]]
-    return torch.cat((ends, ends.flip(1))).unique(dim=0).T.contiguous()
+    both: Tensor = torch.cat((ends, ends.flip(1))).unique(dim=0)  # (E, 2)
+    return both.T.contiguous()
 
 
 def _features(value: Any, where: str) -> Tensor | None:
@@ -97,11 +97,18 @@ def _features(value: Any, where: str) -> Tensor | None:
     return x
 
 
-def _check_features(x: Tensor | None, nodes: int, features: Features, where: str) -> None:
-    """The features are those the model was trained on."""
+def _checked(x: Tensor | None, nodes: int, features: Features, where: str) -> Tensor:
+    """Features as the model was trained on: their number of rows and columns, codes as whole numbers."""
     if x is None:
         raise InputError(f"{where} has no x although nodes carry {features.kind} features; add one row a node.")
     if len(x) != nodes:
         raise InputError(f"{where} has {len(x)} rows of x for {nodes} nodes; write one row a node.")
     if features.kind != "constant" and x.shape[1] != len(features.sizes):
         raise InputError(f"{where} has {x.shape[1]} columns of x; the model was trained on {len(features.sizes)}.")
+    if features.kind != "categorical":
+        return x
+    if bool(((x < 0) | (x >= torch.tensor(features.sizes)) | (x != x.floor())).any()):
+        raise InputError(
+            f"{where} has a code in x that was not there in training; accepted: 0 to {features.sizes} - 1."
+        )
+    return x.long()

@@ -22,12 +22,13 @@ CEILING = 1 - 0.1 * 2 / 3
 
 @dataclass(frozen=True)
 class Contestant:
-    """A method on a model with the epochs it is given here."""
+    """A method on a model, with the epochs and settings it is given here."""
 
     title: str
     method: str
     model: str
     epochs: int
+    overrides: tuple[str, ...] = ()
 
 
 CONTESTANTS = (
@@ -57,8 +58,8 @@ def _train(one: Contestant, folder: Path, hardware: Hardware) -> Run:
     """The contestant's finished run."""
     if hardware.progress:
         print(f"\n{one.title}")
-    overrides = [f"training.epochs={one.epochs}"]
-    config = configure(DATASET, one.method, one.model, budget="quickstart", seed=SEED, overrides=overrides)
+    overrides = [f"training.epochs={one.epochs}", *one.overrides]
+    config = configure(DATASET, one.method, one.model, budget="quick", seed=SEED, overrides=overrides)
     return train(config, folder, hardware)
 
 

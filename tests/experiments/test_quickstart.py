@@ -1,0 +1,33 @@
+"""The first thing a user runs, in small."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from goodformer.experiments import quickstart
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A quick start on so few graphs that nothing is learnt."""
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(quickstart, "DATASET", {**quickstart.DATASET, "graphs": 300})
+    short = tuple(
+        quickstart.Contestant(one.title, one.method, one.model, epochs=1, overrides=(*one.overrides, "model.dim=16"))
+        for one in quickstart.CONTESTANTS
+    )
+    monkeypatch.setattr(quickstart, "CONTESTANTS", short)
+    return tmp_path / "quickstart"
+
+
+def test_it_ends_in_a_table_and_a_picture_and_repeats_at_once(small: Path) -> None:
+    report = quickstart.run(small, progress=False)
+    assert [row[0] for row in report["rows"]][:2] == [one.title for one in quickstart.CONTESTANTS]
+    assert report["rows"][-1][2:4] == ["93.3", "93.3"]
+    assert imread(report["picture"]).shape[0] > 300
+    assert set(report["summaries"]) == {"erm", "goodformer"}
+    before = {path: path.stat().st_mtime_ns for path in small.glob("*/summary.json")}
+    assert quickstart.run(small, progress=False) == report
+    assert before == {path: path.stat().st_mtime_ns for path in small.glob("*/summary.json")}
+    assert len(before) == 2

@@ -1,0 +1,85 @@
+"""Tables come from records and from nothing else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goodformer.experiments import tables
+from goodformer.registry import InputError
+
+
+def record(seed: int, ood_test: float | None, **more: Any) -> dict[str, Any]:
+    """The summary of a run, as far as tables look at it."""
+    return {
+        "id": f"{seed}-{more.get('method', 'erm')}",
+        "dataset": "good-motif",
+        "domain": "basis",
+        "shift": "covariate",
+        "train_graphs": 600,
+        "method": "erm",
+        "model": "gin",
+        "preset": "default",
+        "budget": "full",
+        "epochs": 3,
+        "selection": "ood_val",
+        "seed": seed,
+        "id_test": 0.9,
+        "ood_val": 0.8,
+        "ood_test": ood_test,
+        "precision_at_10": None,
+        "edge_auc": None,
+        "seconds_per_epoch": 2.0,
+        **more,
+    }
+
+
+def folder(tmp_path: Path, records: list[dict[str, Any]]) -> Path:
+    """A folder with the records in two files."""
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records[:1]))
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records[1:]))
+    return tmp_path
+
+
+def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
+    rows = tables.read_records(folder(tmp_path, [record(0, 0.5), record(1, 0.7), record(0, 0.93, method="goodformer")]))
+    text = tables.markdown(rows)
+    assert text.startswith("### good-motif / basis / covariate, 600 training graphs")
+    figures = "| 90.00 ±0.00 | 80.00 ±0.00 | 60.00 ±14.14 | - | - | 2.000 ±0.000 | 2 |"
+    assert f"| erm | gin | default | full | 3 | ood_val {figures}" in text
+    assert "| 93.00 | - | - | 2.000 | 1 |" in text
+
+
+def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:
+    rows = tables.read_records(folder(tmp_path, [record(0, 0.5), record(0, 0.6)]))
+    assert [row["ood_test"] for row in rows] == [0.6]
+
+
+def test_missing_figures_stay_missing() -> None:
+    assert tables.spread([None, float("nan")], 100) == "-"
+    assert tables.spread([None, 0.25], 100) == "25.00"
+
+
+def test_the_page_is_rewritten_between_its_markers_only(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    assert tables.write(tmp_path, page)
+    assert page.read_text() == f"# Before\n{tables.BEGIN}\n{tables.EMPTY}\n{tables.END}\nafter\n"
+    assert not tables.write(tmp_path, page)
+    folder(tmp_path, [record(0, 0.5)])
+    assert tables.write(tmp_path, page)
+    assert "50.00" in page.read_text()
+
+
+def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("nothing here")
+    with pytest.raises(InputError, match="once each"):
+        tables.write(tmp_path, tmp_path / "page.md")
+
+
+def test_the_documentation_is_up_to_date() -> None:
+    """Committed tables are those of the committed records."""
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "results.md").read_text()
+    assert tables.markdown(tables.read_records(root / "results")) in text
