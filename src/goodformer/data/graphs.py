@@ -242,7 +242,8 @@ def _fields(data: Data, position: int) -> dict[str, Tensor]:
         if value is not None:
             fields[f"edge/{name}"] = _edge_values(value, name, edges, position)
     for name in ("env", "domain"):
-        fields[f"graph/{name}"] = torch.as_tensor(data.get(name, 0), dtype=torch.long).reshape(-1)
+        given = data.get(name)
+        fields[f"graph/{name}"] = torch.as_tensor(0 if given is None else given).long().reshape(-1)
     if data.get("y") is not None:
         fields["graph/y"] = _label(torch.as_tensor(data.y))
     return fields
@@ -295,8 +296,8 @@ def _finite(value: Tensor, name: str, position: int) -> Tensor:
 
 
 def _label(y: Tensor) -> Tensor:
-    """A class (1,) where the label is an integer, targets (1, T) where it is real."""
-    return y.float().reshape(1, -1) if y.is_floating_point() else y.long().reshape(-1)
+    """A class (1,) where the label is one integer, targets (1, T) where it is real or several."""
+    return y.float().reshape(1, -1) if y.is_floating_point() or y.numel() > 1 else y.long().reshape(-1)
 
 
 def _check_like_first(row: dict[str, Tensor], first: dict[str, Tensor], position: int) -> None:
@@ -305,10 +306,10 @@ def _check_like_first(row: dict[str, Tensor], first: dict[str, Tensor], position
         names = ", ".join(sorted(name.partition("/")[2] for name in row.keys() ^ first.keys()))
         raise InputError(f"graph {position} and graph 0 differ in having {names}; give it to all graphs or to none.")
     for name, value in row.items():
-        wanted = first[name].shape if name.startswith("graph/") else (len(value), *first[name].shape[1:])
+        wanted = (1 if name.startswith("graph/") else len(value), *first[name].shape[1:])
         same_width = name == "edge/index" or value.shape == wanted
         if not same_width or value.dtype != first[name].dtype:
             raise InputError(
                 f"graph {position} has {name.partition('/')[2]} {tuple(value.shape)} of {value.dtype} "
-                f"where graph 0 has {tuple(first[name].shape)} of {first[name].dtype}; make them alike."
+                f"where {wanted} of {first[name].dtype} is expected as in graph 0; make the graphs alike."
             )

@@ -1,4 +1,4 @@
-"""Adjacency matrices of many graphs at once, from the smallest graph to the largest, a bounded part at a time."""
+"""Adjacency matrices of many graphs at once, graphs of equal size together, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -19,27 +19,17 @@ CHUNK_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some graphs of equal or similar size.
+    """Some graphs of equal size.
 
     Attributes:
-        nodes: The number each node has outside (N,).
-        ptr: First node of each graph, and N (B + 1,).
+        size: Number of nodes n of each graph.
+        nodes: The number each node has outside, one graph after the other (N,).
         adjacency: Block-diagonal adjacency matrix (N, N) of ones and zeros.
     """
 
+    size: int
     nodes: Ints
-    ptr: Ints
     adjacency: csr_array
-
-    @property
-    def largest(self) -> int:
-        """Number of nodes n of the largest graph."""
-        return int(np.diff(self.ptr)[-1])
-
-    @property
-    def local(self) -> Ints:
-        """Number of each node within its graph (N,)."""
-        return np.arange(len(self.nodes)) - np.repeat(self.ptr[:-1], np.diff(self.ptr))
 
     def unit_columns(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[Ints, Ints, Floats]]:
         """Unit vectors of all nodes, those of different graphs sharing columns, a bounded number of columns at a time.
@@ -49,24 +39,25 @@ class Chunk:
         Yields:
             Nodes whose vectors these are (c,), the column of each (c,), and the vectors (N, columns).
         """
-        local, step = self.local, max(1, chunk_bytes // (8 * len(self.nodes)))
-        for start in range(0, self.largest, step):
+        local = np.arange(len(self.nodes)) % self.size  # (N,)
+        step = max(1, chunk_bytes // (8 * len(self.nodes)))
+        for start in range(0, self.size, step):
             rows = np.flatnonzero((local >= start) & (local < start + step))
-            vectors = np.zeros((len(local), min(step, self.largest - start)))
+            vectors = np.zeros((len(local), min(step, self.size - start)))
             vectors[rows, local[rows] - start] = 1.0
             yield rows, local[rows] - start, vectors
 
     def dense(self) -> Floats:
-        """One matrix a graph (b, n, n); the graphs must be of equal size."""
-        n = self.largest
+        """One matrix a graph (b, n, n)."""
+        n = self.size
         links = self.adjacency.tocoo()
-        stacked = np.zeros((len(self.ptr) - 1, n, n))
+        stacked = np.zeros((len(self.nodes) // n, n, n))
         stacked[links.row // n, links.row % n, links.col % n] = 1.0
         return stacked
 
 
-def chunks(edge_index: Tensor, ptr: Tensor, slack: float = 0.0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """All graphs but empty ones, sorted by size and cut into chunks.
+def chunks(edge_index: Tensor, ptr: Tensor, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """All graphs but empty ones, sorted by size and cut into chunks of equal size.
 
     The graphs are read as simple and undirected: an edge counts in both directions however often it is listed, and
     self-loops do not count.
@@ -74,8 +65,7 @@ def chunks(edge_index: Tensor, ptr: Tensor, slack: float = 0.0, chunk_bytes: int
     Args:
         edge_index: Edges (2, E) in global node numbers.
         ptr: First node of each graph, and the number of nodes (B + 1,).
-        slack: How much larger than the smallest graph of a chunk the largest may be, 0 for equal sizes.
-        chunk_bytes: Bytes of a float64 matrix (B, n, n) over a chunk's B graphs; a larger graph comes alone.
+        chunk_bytes: Bytes of the dense matrices (b, n, n) of a chunk; a graph larger than that comes alone.
     """
     bounds = ptr.cpu().numpy()
     order = np.argsort(np.diff(bounds), kind="stable")  # (B,)
@@ -83,9 +73,9 @@ def chunks(edge_index: Tensor, ptr: Tensor, slack: float = 0.0, chunk_bytes: int
     first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])  # (B + 1,)
     nodes = np.repeat(bounds[:-1][order] - first[:-1], sizes) + np.arange(first[-1])  # (N,)
     matrix = _simple_adjacency(edge_index, nodes)
-    for start, stop in _runs(sizes, slack, chunk_bytes):
+    for start, stop in _runs(sizes, chunk_bytes):
         low, high = first[start], first[stop]
-        yield Chunk(nodes[low:high], first[start : stop + 1] - low, _block(matrix, low, high))
+        yield Chunk(int(sizes[start]), nodes[low:high], _block(matrix, low, high))
 
 
 def _simple_adjacency(edge_index: Tensor, nodes: Ints) -> csr_array:
@@ -107,12 +97,12 @@ def _block(matrix: csr_array, low: int, high: int) -> csr_array:
     return csr_array(parts, shape=(high - low, high - low))
 
 
-def _runs(sizes: Ints, slack: float, chunk_bytes: int) -> Iterator[tuple[int, int]]:
-    """Start and end of the chunks of ascending sizes."""
+def _runs(sizes: Ints, chunk_bytes: int) -> Iterator[tuple[int, int]]:
+    """Start and end of stretches of equal sizes among ascending ones."""
     start = int(np.searchsorted(sizes, 1))
     while start < len(sizes):
-        largest = int(sizes[start] * (1 + slack))
-        fitting = max(1, chunk_bytes // (8 * largest**2))
-        stop = min(int(np.searchsorted(sizes, largest, side="right")), start + fitting)
+        n = int(sizes[start])
+        fitting = max(1, chunk_bytes // (8 * n**2))
+        stop = min(int(np.searchsorted(sizes, n, side="right")), start + fitting)
         yield start, stop
         start = stop

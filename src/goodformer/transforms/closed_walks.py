@@ -27,7 +27,7 @@ def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
         Encoding (N, k), float32.
     """
     encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr, slack=0.25):
+    for chunk in chunks(edge_index, ptr):
         encoding[chunk.nodes] = np.log1p(closed_walk_counts(chunk, width))
     return torch.from_numpy(encoding).to(edge_index.device)
 

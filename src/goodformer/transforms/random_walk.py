@@ -27,7 +27,7 @@ def random_walk(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
         Encoding (N, k), float32.
     """
     encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr, slack=0.25):
+    for chunk in chunks(edge_index, ptr):
         encoding[chunk.nodes] = return_probabilities(chunk, width)
     return torch.from_numpy(encoding).to(edge_index.device)
 
