@@ -7,8 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from goodformer.methods import METHODS, GOODFormerMethod
-from goodformer.methods.goodformer import intervene, intervention_variance
+from goodformer.methods.goodformer import intervene, intervention_variance, tells_the_label
 from goodformer.models import MODELS
+from goodformer.nn.gradient import scale_gradient
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch
@@ -90,19 +91,39 @@ def test_no_gradient_flows_from_the_encoder_loss_to_the_disentangler() -> None:
     assert all(".encoder." in name for name in trained)
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.0, -1.0])
+@pytest.mark.parametrize("scale", [0.0, -1.0])
 def test_the_variant_gradient_reaches_scores_scaled_and_layers_whole(scale: float) -> None:
-    settings = {"values": "inputs", "sample": "none"}
     gradients = []
-    for value in (1.0, scale):
-        method, data = build(settings, variant_gradient=value, ramp_steps=0), batch()
-        method.loss(data, 0)["variant"].backward()
+    for given in (1.0, torch.full((6,), scale)):
+        method, data = build({"values": "inputs"}), batch()
+        found = method.model.disentangle(data, variant_gradient=given)
+        F.cross_entropy(method.variant_classifier(found.variant), data.y).backward()
         gradients.append({name: p.grad for name, p in method.named_parameters()})
     whole, scaled = gradients
-    torch.testing.assert_close(scaled["model.embed.value.weight"], whole["model.embed.value.weight"])
-    got = scaled["model.scores.qk.weight"]
-    expected = scale * whole["model.scores.qk.weight"]
-    torch.testing.assert_close(torch.zeros_like(expected) if got is None else got, expected)
+    layer, scores = "model.embed.value.weight", "model.scores.qk.weight"
+    torch.testing.assert_close(scaled[layer], whole[layer])
+    torch.testing.assert_close(scaled[scores], scale * whole[scores])
+
+
+def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
+    x, scale = torch.ones(2, 3, requires_grad=True), torch.ones(2)
+    y = scale_gradient(x, scale)
+    scale[0] = -2
+    y.sum().backward()
+    assert x.grad.tolist() == [[-2] * 3, [1] * 3]
+
+
+def test_only_better_than_chance_tells_the_label() -> None:
+    y = torch.tensor([0, 0, 0, 1])
+    logits = torch.tensor([[2.0, -2.0], [-2.0, 2.0], [1.0986, 0.0], [0.0, 0.0]])  # prior: 3 to 1
+    assert tells_the_label(Task("multiclass", 2), logits + 1e-3 * torch.tensor([1.0, 0.0]), y).tolist() == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    targets = torch.tensor([[1.0, float("nan")], [0.0, float("nan")]])
+    assert tells_the_label(Task("binary", 2), torch.tensor([[3.0, 0.0], [3.0, 0.0]]), targets).tolist() == [True, False]
 
 
 def test_a_reversed_gradient_grows_over_the_first_steps() -> None:
@@ -119,7 +140,7 @@ def test_budgets_equal_their_formulas() -> None:
     data = batch()
     for budget in ("kl", "size"):
         method = build({"sample": "none"}, budget=budget, budget_weight=2.0, budget_rate=0.3).eval()
-        p = method.model.disentangle(data).probability
+        p = method.model.disentangle(data).mask
         graph = data.batch[data.edge_index[0]]
         if budget == "kl":
             expected = (p * (p / 0.3).log() + (1 - p) * ((1 - p) / 0.7).log()).mean()
@@ -165,8 +186,8 @@ def test_a_drawn_mask_is_the_same_both_ways_and_complementary() -> None:
         assert not torch.equal(found.mask, again.mask)
         if sample == "hard":
             assert set(found.mask.unique().tolist()) <= {0.0, 1.0}
-        model.eval()
-        assert torch.equal(model.disentangle(batch()).mask, model.disentangle(batch()).probability)
+        found = model.eval().disentangle(batch())
+        assert torch.equal(found.mask, found.edge_logits.sigmoid())
 
 
 def test_presets_of_structure_all_run() -> None:

@@ -34,7 +34,6 @@ class Disentangled:
     Attributes:
         edge_logits: Head-averaged score of every edge, (E,); larger = more invariant.
         mask: M, the share of every edge that belongs to the invariant subgraph, (E,).
-        probability: The mask before sampling, (E,); equal to ``mask`` at evaluation.
         invariant: Embedding of every graph's invariant half, (B, D).
         variant: The same for the variant half; None where only the invariant one was asked for.
         entropy: Mean entropy of attention, (2, B, H) for Softmax(E) and Softmax(-E), or (1, B, H) for the first alone.
@@ -45,7 +44,6 @@ class Disentangled:
 
     edge_logits: Tensor
     mask: Tensor
-    probability: Tensor
     invariant: Tensor
     variant: Tensor | None
     entropy: Tensor
@@ -93,7 +91,6 @@ class GOODFormer(GraphModel):
             Literal["none", "soft", "hard"],
             Field(description="Draw the mask in training: not at all, binary concrete, or 0 and 1 straight-through."),
         ] = "none",
-        mask_bias: Annotated[float, Field(description="Added to every edge's logit at the start of training.")] = 0.0,
         values: Annotated[
             Literal["trunk", "inputs"], Field(description="What the halves are computed from.")
         ] = "trunk",
@@ -135,7 +132,6 @@ class GOODFormer(GraphModel):
             self.predictor = nn.ModuleList(mlp(dim, 2 * dim, dim, dropout_rate) for _ in range(predictor_layers))
         else:
             self.second_scores, self.second_embed = Scores(dim, heads, bounded), Half(dim, **half)
-        self.mask_bias = nn.Parameter(torch.tensor(mask_bias))
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
 
     # ---------------------------------------------------------------- the contract
@@ -155,7 +151,7 @@ class GOODFormer(GraphModel):
         batch: Batch,
         both: bool = True,
         edge_weight: Tensor | None = None,
-        variant_gradient: float = 1.0,
+        variant_gradient: float | Tensor = 1.0,
     ) -> Disentangled:
         """Split every graph into its invariant and its variant half and embed them.
 
@@ -163,9 +159,10 @@ class GOODFormer(GraphModel):
             batch: Graphs.
             both: False embeds the invariant half only.
             edge_weight: Multiplies the messages along each edge, (E,).
-            variant_gradient: Scale of the gradient that reaches the scores through the variant half: 1 is the paper's,
-                0 cuts it, a negative one reverses it, so that what the layers and the variant classifier learn to read
-                in the variant half is what the disentangler moves out of it.
+            variant_gradient: Scale of the gradient that reaches the scores through the variant half, one number or one
+                a graph (B,): 1 is the paper's, 0 cuts it, a negative one reverses it, so that what the layers and the
+                variant classifier learn to read in the variant half is what the disentangler moves out of it. A tensor
+                is read when the gradient flows, so it may still be changed after this call.
         """
         layout, edges = Layout(batch), self.edges(batch)
         inputs = self.nodes(batch)
@@ -173,11 +170,12 @@ class GOODFormer(GraphModel):
         for layer in self.trunk:
             z = layer(z, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
         scores = self.scores(z, layout)  # E, (B, H, n, n)
-        logits = edge_logits(scores, layout, symmetric=True) + self.mask_bias
-        probability, mask = self._masks(scores, logits, layout)
-        opposite = [scale_gradient(part, variant_gradient) for part in (scores, mask)] if both else [None, None]
-        halves = _Halves(layout, edges, mask, opposite[1], edge_weight)
-        attention, entropy, temperature = self._attend(scores, opposite[0], layout)
+        noise = self._draw(layout)
+        mask = self._mask(scores, layout, noise)  # M, (E,)
+        opposite = scale_gradient(scores, variant_gradient) if both else None  # E again, as the variant half sees it
+        rest = None if opposite is None else 1 - self._mask(opposite, layout, noise)
+        halves = _Halves(layout, edges, mask, rest, edge_weight)
+        attention, entropy, temperature = self._attend(scores, opposite, layout)
         share = halves.node_weight if self.node_weights else None
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
         h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
@@ -190,9 +188,8 @@ class GOODFormer(GraphModel):
         h = self._predict(h, halves, share)  # [Z'_c; Z'_s]
         graphs = mean_nodes(h, halves.layout, share).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
         return Disentangled(
-            edge_logits=logits,
+            edge_logits=edge_logits(scores, layout, symmetric=True),
             mask=mask,
-            probability=probability,
             invariant=graphs[0],
             variant=graphs[1] if both else None,
             entropy=entropy,
@@ -201,18 +198,22 @@ class GOODFormer(GraphModel):
             nodes=h[: layout.num_nodes],
         )
 
-    def _masks(self, scores: Tensor, logits: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """M = sigmoid(E) at the edges (Eq. 4), and the same drawn at random in training where asked for."""
-        if self.mask_kind == "heads":
-            mask = head_mean_mask(scores, layout)
-            return mask, mask
-        probability = logits.sigmoid()
+    def _draw(self, layout: Layout) -> Tensor | None:
+        """Logistic noise of every edge (E,), the same for its two directions, where masks are drawn at random."""
         if self.sample == "none" or not self.training:
-            return probability, probability
+            return None
         number, count = layout.undirected()
-        u = torch.rand(count, device=logits.device).clamp(1e-6, 1 - 1e-6)
-        drawn = (logits + torch.logit(u)[number]).sigmoid()
-        return probability, drawn if self.sample == "soft" else drawn + (drawn.round() - drawn).detach()
+        return torch.rand(count, device=number.device).clamp(1e-6, 1 - 1e-6).logit()[number]
+
+    def _mask(self, scores: Tensor, layout: Layout, noise: Tensor | None) -> Tensor:
+        """M = sigmoid(E) at the edges (Eq. 4), with noise a draw from the binary concrete distribution (E,)."""
+        if self.mask_kind == "heads":
+            return head_mean_mask(scores, layout)
+        logits = edge_logits(scores, layout, symmetric=True)
+        if noise is None:
+            return logits.sigmoid()
+        drawn = (logits + noise).sigmoid()
+        return drawn if self.sample == "soft" else drawn + (drawn.round() - drawn).detach()
 
     def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""
@@ -276,13 +277,13 @@ class _Halves:
     """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone."""
 
     def __init__(
-        self, layout: Layout, edges: Tensor | None, mask: Tensor, opposite: Tensor | None, given: Tensor | None
+        self, layout: Layout, edges: Tensor | None, mask: Tensor, rest: Tensor | None, given: Tensor | None
     ) -> None:
         self.single = layout
-        self.both = opposite is not None
+        self.both = rest is not None
         self.layout = layout.twice() if self.both else layout
         self.edges = None if edges is None else self.copy(edges)
-        weight = mask if opposite is None else torch.cat((mask, 1 - opposite))  # A_c = M * A, A_s = (1 - M) * A
+        weight = mask if rest is None else torch.cat((mask, rest))  # A_c = M * A, A_s = (1 - M) * A
         self.edge_weight = weight if given is None else weight * self.copy(given)
         self.node_weight = node_weight(self.edge_weight, self.layout)
 

@@ -1,0 +1,345 @@
+"""How fast and how large: figures measured side by side in one run, as ratios wherever machines differ.
+
+Every figure of a pair is timed in turns (one step of the one, one step of the other, and so on) and the medians are
+divided, so that a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+from torch_geometric.data import Batch
+
+from goodformer.data import load_benchmark
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.graphs import GraphSet
+from goodformer.experiments.presets import configure
+from goodformer.methods import METHODS, Method
+from goodformer.models import MODELS
+from goodformer.transforms import encode
+
+BASIS = {"name": "good-motif", "domain": "basis"}
+NODES = (20, 50, 100, 200, 500)
+PUBLISHED = {"generate_basis_seconds": 30.0, "generate_size_seconds": 48.0, "encode_ms_per_graph": 3.0}
+"""What the published generator and encodings need for 30,000 graphs, for the ratios of the table."""
+
+GOALS: dict[str, tuple[str, float | None]] = {
+    "step_over_matmul": ("training step / its matrix products alone", 2.0),
+    "train_over_graphgps": ("training, GOODFormer / GraphGPS of equal depth and width", 1.6),
+    "infer_over_graphgps": ("inference with exact temperature, GOODFormer / GraphGPS", 1.8),
+    "temperature_share_150": ("share of inference spent on the temperature, 150 nodes", 0.25),
+    "memory_512_over_64": ("peak memory of a step, batch 512 / batch 64", 9.0),
+    "node_exponent": ("exponent of time a graph in its nodes, 20 to 500", None),
+    "generate_basis_seconds": ("30,000 graphs of GOOD-Motif basis, seconds", None),
+    "generate_size_seconds": ("30,000 graphs of GOOD-Motif size, seconds", None),
+    "encode_ms_per_graph": ("Laplacian and closed-walk encodings of a graph, ms", None),
+    "generate_speedup": ("graphs and encodings of basis, published time / ours (at least 5)", None),
+    "graphs_trained_per_second": ("GOODFormer, graphs trained a second", None),
+    "graphs_predicted_per_second": ("GOODFormer, graphs predicted and explained a second", None),
+}
+
+
+def run(quick: bool = False, progress: bool = True) -> dict[str, float]:
+    """Measure everything; ``quick`` repeats less often and generates fewer graphs."""
+    torch.set_num_threads(1)
+    results: dict[str, float] = {}
+    rounds = 5 if quick else 20
+    parts: list[Callable[[], dict[str, float]]] = [
+        lambda: generation(3000 if quick else 30000),
+        lambda: ratios(rounds),
+        lambda: temperature_share(rounds),
+        lambda: memory_ratio(),
+        lambda: node_scaling(NODES[:3] if quick else NODES, max(rounds // 4, 2)),
+    ]
+    for part in parts:
+        fresh = part()
+        results.update(fresh)
+        if progress:
+            print(*(f"  {name}: {value:.3g}" for name, value in fresh.items()), sep="\n", file=sys.stderr, flush=True)
+    return results
+
+
+# ------------------------------------------------------------------------------------------ clocks
+
+
+def interleaved(rounds: int, *works: Callable[[], Any]) -> list[float]:
+    """Median seconds of each piece of work, timed in turns after one warm-up each."""
+    for work in works:
+        work()
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(rounds):
+        for work, kept in zip(works, times, strict=True):
+            start = time.perf_counter()
+            work()
+            kept.append(time.perf_counter() - start)
+    return [statistics.median(kept) for kept in times]
+
+
+class _Products(TorchDispatchMode):
+    """Notes every matrix product that runs: its operator and the layout of its arguments."""
+
+    NAMES = frozenset({"mm", "addmm", "bmm", "baddbmm"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.split("::")[1]
+        if name in self.NAMES or "scaled_dot_product" in name:
+            self.calls.append((func, tree_map(_twin, args), tree_map(_twin, kwargs or {})))
+        return func(*args, **(kwargs or {}))
+
+
+def _twin(value: Any) -> Any:
+    """A tensor of the same shape, strides and contents that the step no longer owns."""
+    if not isinstance(value, Tensor):
+        return value
+    twin = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    return twin.copy_(value.detach())
+
+
+@contextmanager
+def products_of(work: Callable[[], Any]) -> Iterator[Callable[[], None]]:
+    """The matrix products of a piece of work, to be run again alone."""
+    with _Products() as seen:
+        work()
+
+    def again() -> None:
+        with torch.no_grad():
+            for func, args, kwargs in seen.calls:
+                func(*args, **kwargs)
+
+    yield again
+    seen.calls.clear()
+
+
+# ------------------------------------------------------------------------------------------ subjects
+
+
+def goodformer(bench: Benchmark, **model: Any) -> Method:
+    """GOODFormer as the default preset builds it."""
+    config = configure(BASIS)
+    torch.manual_seed(0)
+    settings = {key: value for key, value in config.model.items() if key != "name"} | model
+    method = {key: value for key, value in config.method.items() if key != "name"}
+    return METHODS.build("goodformer", MODELS.build("goodformer", bench.features, **settings), bench.task, **method)
+
+
+def graphgps(bench: Benchmark) -> Method:
+    """GraphGPS with four layers (GOODFormer has 2 + 1 + 1), all that the two share set alike."""
+    settings = configure(BASIS).model
+    shared = {key: settings[key] for key in ("dim", "heads", "dropout_rate", "norm", "aggregation", "inputs")}
+    torch.manual_seed(0)
+    return METHODS.build("erm", MODELS.build("gps", bench.features, layers=4, **shared), bench.task)
+
+
+def trainer(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
+    """One optimiser step on the next batch."""
+    optimiser = torch.optim.Adam(method.parameters(), lr=1e-4, fused=True)
+    endless = _cycle(batches)
+
+    def step() -> None:
+        method.train()
+        optimiser.zero_grad()
+        torch.stack(list(method.loss(next(endless), 0).values())).sum().backward()
+        optimiser.step()
+
+    return step
+
+
+def predictor(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
+    """One prediction of the next batch."""
+    endless = _cycle(batches)
+
+    def step() -> None:
+        method.eval()
+        with torch.inference_mode():
+            method.predict(next(endless))
+
+    return step
+
+
+def _cycle(batches: Sequence[Batch]) -> Iterator[Batch]:
+    while True:
+        yield from batches
+
+
+def _batches(graphs: GraphSet, size: int, count: int) -> list[Batch]:
+    return [graphs.batch(list(range(k * size, (k + 1) * size))) for k in range(count)]
+
+
+# ------------------------------------------------------------------------------------------ figures
+
+
+def generation(graphs: int) -> dict[str, float]:
+    """Seconds to make the graphs (scaled to 30,000) and milliseconds to encode one."""
+    scale, seconds = 30000 / graphs, {}
+    for domain in ("basis", "size"):
+        start = time.perf_counter()
+        bench = load_benchmark("good-motif", domain=domain, graphs=graphs, cache=False)
+        seconds[domain] = (time.perf_counter() - start) * scale
+        if domain == "basis":
+            start = time.perf_counter()
+            for part in bench.splits.values():
+                for encoding in ("laplacian:8", "closed_walks:6"):
+                    encode(encoding, part.edge_index, part.node_ptr)
+            encode_ms = (time.perf_counter() - start) * 1000 / graphs
+    published = PUBLISHED["generate_basis_seconds"] + 30 * PUBLISHED["encode_ms_per_graph"]
+    return {
+        "generate_basis_seconds": seconds["basis"],
+        "generate_size_seconds": seconds["size"],
+        "encode_ms_per_graph": encode_ms,
+        "generate_speedup": published / (seconds["basis"] + 30 * encode_ms),
+    }
+
+
+def ratios(rounds: int) -> dict[str, float]:
+    """Training and inference against GraphGPS, and a training step against its own matrix products."""
+    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+    ours, theirs = goodformer(bench), graphgps(bench)
+    bench = bench.with_encodings(tuple(dict.fromkeys((*ours.encodings, *theirs.encodings))))
+    batches = _batches(bench.splits["train"], 64, 16)
+    train_ours, train_theirs = interleaved(rounds, trainer(ours, batches), trainer(theirs, batches))
+    infer_ours, infer_theirs = interleaved(rounds, predictor(ours, batches), predictor(theirs, batches))
+    step = trainer(ours, batches[:1])
+    step()
+    with products_of(step) as products:
+        whole, alone = interleaved(rounds, step, products)
+    return {
+        "step_over_matmul": whole / alone,
+        "train_over_graphgps": train_ours / train_theirs,
+        "infer_over_graphgps": infer_ours / infer_theirs,
+        "graphs_trained_per_second": 64 / train_ours,
+        "graphs_predicted_per_second": 64 / infer_ours,
+    }
+
+
+def temperature_share(rounds: int) -> dict[str, float]:
+    """What part of inference at 150 nodes a graph goes into the exact temperature, after training on small graphs."""
+    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+    ours, without = goodformer(bench, temperature="exact"), goodformer(bench, temperature="none")
+    bench = bench.with_encodings(ours.encodings)
+    train = trainer(ours, _batches(bench.splits["train"], 64, 16))
+    for _ in range(16):
+        train()
+    without.load_state_dict(ours.state_dict())
+    large = [ladders(150, 16, ours.encodings)]
+    exact, plain = interleaved(rounds, predictor(ours, large), predictor(without, large))
+    return {"temperature_share_150": max(0.0, 1 - plain / exact)}
+
+
+def ladders(nodes: int, count: int, encodings: Sequence[str]) -> Batch:
+    """Ladder graphs of about ``nodes`` nodes with all the attributes a method wants."""
+    half = nodes // 2
+    left = torch.arange(half)
+    rails = torch.stack((left[:-1], left[1:]))
+    one = torch.cat((rails, rails + half, torch.stack((left, left + half))), 1)
+    one = torch.cat((one, one.flip(0)), 1)
+    shift = torch.arange(count) * 2 * half
+    batch = Batch(
+        x=torch.ones(2 * half * count, 1),
+        edge_index=(one[:, None] + shift[:, None]).flatten(1),
+        batch=torch.arange(count).repeat_interleave(2 * half),
+        ptr=torch.arange(count + 1) * 2 * half,
+        y=torch.arange(count) % 3,
+        env=torch.zeros(count, dtype=torch.long),
+    )
+    for text in encodings:
+        batch[text.replace(":", "_")] = encode(text, batch.edge_index, batch.ptr)
+    return batch
+
+
+def node_scaling(nodes: Sequence[int], rounds: int) -> dict[str, float]:
+    """Seconds of a training step a graph as graphs grow, and the exponent of a power law through them."""
+    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+    method, results = goodformer(bench), {}
+    for n in nodes:
+        count = max(2, 1000 // n)
+        (seconds,) = interleaved(rounds, trainer(method, [ladders(n, count, method.encodings)]))
+        results[f"train_ms_per_graph_{n}_nodes"] = 1000 * seconds / count
+    log_n = torch.tensor(list(nodes), dtype=torch.double).log()
+    log_t = torch.tensor(list(results.values()), dtype=torch.double).log()
+    centred = log_n - log_n.mean()
+    results["node_exponent"] = float((centred * log_t).sum() / centred.square().sum())
+    return results
+
+
+def memory_ratio() -> dict[str, float]:
+    """Peak memory a training step adds, batch 512 over batch 64, each in a process of its own."""
+    small, large = (_step_memory(size) for size in (64, 512))
+    return {"memory_512_over_64": large / small, "step_megabytes_64": small / 2**20}
+
+
+def _step_memory(size: int) -> float:
+    code = f"from goodformer.experiments.bench import print_step_memory; print_step_memory({size})"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def print_step_memory(size: int) -> None:
+    """Bytes of tensors alive at once beyond the weights during one training step."""
+    torch.set_num_threads(1)
+    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+    method = goodformer(bench)
+    bench = bench.with_encodings(method.encodings)
+    step = trainer(method, _batches(bench.splits["train"], size, 2))
+    step()
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        step()
+    print(json.dumps(peak_bytes(seen)))
+
+
+def peak_bytes(seen: Any) -> int:
+    """The largest sum of allocations and frees in the order a profile saw them."""
+    alive = peak = 0
+    for event in seen._memory_profile().timeline:
+        _, action, _, amount = event
+        name = getattr(action, "name", str(action))
+        alive += {"CREATE": amount, "DESTROY": -amount}.get(name, 0)
+        peak = max(peak, alive)
+    return peak
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def table(results: dict[str, float]) -> str:
+    """The figures as a Markdown table with the goals beside them and the machine below."""
+    lines = ["| figure | measured | goal |", "|---|---|---|"]
+    for name, (text, goal) in GOALS.items():
+        if name in results:
+            lines.append(f"| {text} | {results[name]:.3g} | {'' if goal is None else f'<= {goal:g}'} |")
+    for name, value in results.items():
+        if name.startswith("train_ms_per_graph_"):
+            lines.append(f"| training step a graph of {name.split('_')[4]} nodes, ms | {value:.3g} | |")
+    return "\n".join([*lines, "", machine()])
+
+
+def machine() -> str:
+    """What the figures were measured on, without naming the host."""
+    return (
+        f"One thread of {processor()}; Python {platform.python_version()}, torch {torch.__version__}, "
+        f"{platform.system()}."
+    )
+
+
+def processor() -> str:
+    """The processor's model name where the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
