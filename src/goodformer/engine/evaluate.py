@@ -46,7 +46,7 @@ def infer(
     grad, mode = getattr(method, "needs_grad_at_test", False), method.training
     method.eval()
     try:
-        for chunk in order.split(batch_size):
+        for chunk in order.split(batch_size) if len(order) else ():
             with torch.set_grad_enabled(grad):
                 batch = graphs.batch(chunk)
                 prediction = method.predict(batch if device.type == "cpu" else batch.to(device))

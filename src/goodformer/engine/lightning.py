@@ -7,6 +7,7 @@ saved by `goodformer.engine.training` alone can be resumed exactly.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import sys
@@ -33,6 +34,7 @@ from goodformer.engine.training import Training, TrainingDiverged
 from goodformer.registry import InputError
 
 LOGGERS = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
+BAR = "{desc} {percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} steps, {remaining} left{postfix}"
 REFRESH = 20
 """Steps between two looks of the progress bar."""
 
@@ -68,6 +70,10 @@ class Adapter(pl.LightningModule):
         super().__init__()
         self.training_state, self.hardware = training, hardware
         self.method = training.method
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _silence()  # the first moment in a process that Lightning has started
 
     def setup(self, stage: str) -> None:
         """Called in every process before anything is built."""
@@ -167,7 +173,7 @@ class Progress(Watcher):
         if trainer.is_global_zero and self.bar is None:
             seen = {"dynamic_ncols": True} if sys.stderr.isatty() else {"ncols": 110, "mininterval": 10}
             total = steps * state.config.training.epochs
-            self.bar = tqdm(total=total, initial=steps * state.epoch, unit="step", leave=False, **seen)
+            self.bar = tqdm(total=total, initial=steps * state.epoch, leave=False, bar_format=BAR, **seen)
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Adapter, *_: Any) -> None:
         """Move on every few steps."""
@@ -265,8 +271,10 @@ def _silence() -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence Lightning, and only for a while."""
+    """Silence Lightning and the processes it starts, and only for a while."""
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    surroundings = set(os.environ)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with warnings.catch_warnings():
         _silence()
         try:
@@ -274,6 +282,8 @@ def _quiet() -> Iterator[None]:
         finally:
             for name, level in levels.items():
                 logging.getLogger(name).setLevel(level)
+            for name in set(os.environ) - surroundings:  # Lightning leaves its ports and ranks behind
+                del os.environ[name]
 
 
 @contextmanager
@@ -299,10 +309,11 @@ def _plain_errors() -> Iterator[None]:
             raise KeyboardInterrupt from None
         raise
     except ProcessRaisedException as error:
-        sentence = re.search(r"^goodformer\S*\.(?:InputError|TrainingDiverged): (.+)$", str(error), re.MULTILINE)
-        if sentence:
-            raise TrainingDiverged(sentence[1]) from None
-        raise
+        found = re.search(r"^goodformer\S*\.(InputError|TrainingDiverged): (.+)$", str(error), re.MULTILINE)
+        if found is None:
+            raise
+        kind = TrainingDiverged if found[1] == "TrainingDiverged" else InputError
+        raise kind(found[2]) from None
     finally:
         if main:
             signal.signal(signal.SIGINT, handler)

@@ -29,7 +29,9 @@ def set_seed(*parts: int | str) -> None:
 def own_randomness() -> Iterator[None]:
     """Whatever is drawn or seeded inside, the caller's generators are found as they were."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    with torch.random.fork_rng():
+    # A graphics card nobody uses yet need not be woken for its generator.
+    cards = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=cards):
         try:
             yield
         finally:

@@ -116,7 +116,10 @@ def export_results(runs: Iterable[Run], path: str | Path) -> int:
     target = Path(path)
     files.make_folder(target.parent)
     with _exclusive(target):
-        lines = {line["id"]: line for line in files.read_lines(target)}
+        old = files.read_lines(target)
+        if not all(isinstance(line, dict) and "id" in line for line in old):
+            raise InputError(f"{target} is not a file of results (a line has no id); choose another file.")
+        lines = {line["id"]: line for line in old}
         lines |= {summary["id"]: summary for run in runs if (summary := run.summary) is not None}
         files.write_lines(target, lines.values())
     return len(lines)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from goodformer.data import load_benchmark
+from goodformer.engine import Hardware, train
+from goodformer.engine.store import STATE
+from goodformer.registry import InputError
+from tests.engine.tiny import QUIET, tiny_config
+
+TWO = Hardware(devices=2, progress=False)
+
+
+def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Two gloo processes find what one process finds, for a model without BatchNorm and dropout."""
+    config = tiny_config(method="plain", training={"epochs": 2, "batch_size": 40, "average": "ema"})
+    surroundings = dict(os.environ)
+    alone, both = train(config, tmp_path / "one", QUIET), train(config, tmp_path / "two", TWO)
+    assert dict(os.environ) == surroundings
+    weights = [safetensors.torch.load_file(run.folder / "last" / "weights.safetensors") for run in (alone, both)]
+    for name, value in weights[0].items():
+        assert torch.allclose(value, weights[1][name], atol=1e-5), name
+    for first, second in zip(alone.epochs, both.epochs, strict=True):
+        assert second["loss"]["total"] == pytest.approx(first["loss"]["total"], abs=1e-4)
+        for split in ("train", "test"):
+            assert second[split]["loss"] == pytest.approx(first[split]["loss"], abs=1e-4)
+    assert both.summary is not None
+    assert both.summary["epochs"] == 2
+    test = load_benchmark("good-motif", graphs=200).splits["test"]
+    assert both.predictor("last").evaluate(test)["accuracy"] == both.epochs[-1]["test"]["accuracy"]
+    assert not [path for path in both.folder.rglob("*") if path.name.endswith(".part")]
+    assert not re.search("distributed|warning", capfd.readouterr().err, re.IGNORECASE)
+
+
+def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(tmp_path: Path) -> None:
+    """Alternating parameters and a diverging loss under two processes: one sentence, epochs kept, resumed alone."""
+    config = tiny_config(method="diverging")
+    with pytest.raises(InputError, match="NaN or infinite in epoch 2"):
+        train(config, tmp_path, TWO)
+    folder = tmp_path / config.folder_name
+    assert len(torch.load(folder / STATE, weights_only=True)["epochs"]) == 1
+    with pytest.raises(InputError, match="NaN or infinite in epoch 2"):
+        train(config, tmp_path, QUIET)

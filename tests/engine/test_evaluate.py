@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from goodformer.data import Benchmark
+from goodformer.engine import Run, build_method, evaluate
+from goodformer.engine.evaluate import collect, measure, rocauc, score
+from goodformer.methods import METHODS
+from goodformer.spec import Task
+from tests.engine.tiny import tiny_config
+
+
+def test_rocauc_passes_over_missing_labels_and_one_sided_targets() -> None:
+    generator = np.random.default_rng(0)
+    logits, y = generator.normal(size=(60, 4)), generator.integers(0, 2, (60, 4)).astype(float)
+    y[:10, 0] = np.nan
+    y[:, 2] = 1
+    y[:, 3] = np.nan
+    expected = (roc_auc_score(y[10:, 0], logits[10:, 0]) + roc_auc_score(y[:, 1], logits[:, 1])) / 2
+    assert rocauc(logits, y) == pytest.approx(expected)
+    assert rocauc(logits[:, 2:], y[:, 2:]) is None
+
+
+def test_rocauc_of_classes_is_one_against_the_rest() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, y = torch.randn(50, 3, generator=generator).double(), torch.randint(3, (50,), generator=generator)
+    expected = roc_auc_score(y, logits.softmax(-1), multi_class="ovr")
+    assert score(Task("multiclass", 3, "rocauc"), logits, y) == pytest.approx(expected)
+
+
+def test_accuracy_of_binary_targets_counts_known_labels() -> None:
+    logits, y = torch.tensor([[1.0], [-1.0], [2.0]]), torch.tensor([[1.0], [1.0], [float("nan")]])
+    assert score(Task("binary", 1, "accuracy"), logits, y) == 0.5
+    assert score(Task("binary", 1, "accuracy"), logits * float("nan"), y) is None
+
+
+def test_evaluation_is_what_a_plain_loop_says(benchmark: Benchmark) -> None:
+    method, _ = build_method(tiny_config(), benchmark)
+    graphs = benchmark.splits["id_val"]
+    method.train()
+    found = evaluate(method, graphs, batch_size=7)
+    assert method.training
+    method.eval()
+    with torch.no_grad():
+        logits = torch.cat([method(graphs.batch([index])) for index in range(len(graphs))])
+    y = graphs.graph["y"]
+    assert found["accuracy"] == pytest.approx(float((logits.argmax(-1) == y).float().mean()))
+    assert found["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, y)), rel=1e-5)
+    assert found.keys() == {"accuracy", "loss"}
+
+
+def test_shares_of_two_processes_measure_as_the_whole(explained: Run, benchmark: Benchmark) -> None:
+    predictor = explained.predictor()
+    graphs = predictor.prepare(benchmark.splits["test"])
+    indices = torch.arange(len(graphs))
+    parts = [collect(predictor.method, graphs, 8, indices[rank::2]) for rank in range(2)]
+    together, whole = measure(benchmark.task, parts), evaluate(predictor.method, graphs)
+    assert whole.keys() == {"accuracy", "loss", "precision_at_10", "edge_auc"}
+    for name, value in whole.items():
+        assert together[name] == pytest.approx(value, abs=1e-4), name
+
+
+def test_no_graph_gives_no_number(benchmark: Benchmark) -> None:
+    method, _ = build_method(tiny_config(), benchmark)
+    assert evaluate(method, benchmark.splits["test"].subset([])) == {"accuracy": None, "loss": None}
+
+
+def test_a_method_may_take_gradients_at_test_time(benchmark: Benchmark) -> None:
+    config = tiny_config(method="needs")
+    method, _ = build_method(config, benchmark)
+    assert type(method) is METHODS["needs"]
+    assert evaluate(method, benchmark.splits["test"])["accuracy"] is not None

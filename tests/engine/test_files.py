@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goodformer.engine import files
+from goodformer.registry import InputError
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    files.write_json(path, {"a": 1})
+
+    def breaks(part: Path) -> None:
+        part.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match="No space left"):
+        files.write(path, breaks)
+    assert files.read_json(path) == {"a": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_left_overs_of_killed_processes_are_swept(tmp_path: Path) -> None:
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / ".model.json.17.part").write_text("half")
+    (tmp_path / "kept.part").write_text("not ours")
+    files.sweep(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["kept.part"]
+
+
+def test_what_is_not_a_number_is_never_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        files.write_json(tmp_path / "a.json", float("nan"))
+
+
+def test_bad_files_are_input_errors(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{")
+    (tmp_path / "b.json").write_bytes(b"\xff\xfe")
+    for name, words in (("a.json", "damaged"), ("b.json", "not a text file"), ("c.json", "No such file")):
+        with pytest.raises(InputError, match=words):
+            files.read_json(tmp_path / name)
+    assert files.read_lines(tmp_path / "none.jsonl") == []
+    with pytest.raises(InputError, match="cannot create folder"):
+        files.make_folder(tmp_path / "a.json" / "below")

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from goodformer.data import load_benchmark
+from goodformer.engine import Hardware, Run, RunConfig, TrainingDiverged, build_method, train
+from goodformer.engine.store import STATE
+from goodformer.engine.training import Training
+from goodformer.methods import METHODS
+from goodformer.registry import InputError
+from goodformer.spec import SPLITS
+from tests.engine.tiny import QUIET, Alternating, tiny_config
+
+SUMMARY = (
+    "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
+    "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch commit versions wall_seconds peak_memory_mb "
+    "machine parameters id splits config"
+)
+
+
+def load(run: Run) -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(run.folder / STATE, weights_only=True)
+    return state
+
+
+def test_a_finished_run_has_all_its_records(finished: Run) -> None:
+    summary, epochs = finished.summary, finished.epochs
+    assert summary is not None
+    assert set(summary) == set(SUMMARY.split())
+    assert (summary["dataset"], summary["domain"], summary["shift"]) == ("good-motif", "basis", "covariate")
+    assert (summary["epochs"], summary["train_graphs"], summary["metric"]) == (2, 120, "accuracy")
+    assert summary["precision_at_10"] is None
+    assert summary["config"] == finished.config.to_dict()
+    chosen = epochs[summary["selected_epoch"] - 1]
+    assert summary["ood_test"] == chosen["test"]["accuracy"]
+    assert summary["splits"] == {split: chosen[split] for split in SPLITS}
+    assert [epoch["epoch"] for epoch in epochs] == [1, 2]
+    for epoch in epochs:
+        assert epoch["loss"]["total"] == epoch["loss"]["risk"]
+        assert {"learning_rate", "seconds", "eval_seconds", *SPLITS} < epoch.keys()
+    assert sorted(path.name for path in finished.folder.iterdir()) == [
+        ".lock", "best", "config.json", "epochs.jsonl", "last", "last.ckpt", "summary.json"
+    ]  # fmt: skip
+
+
+def test_the_summary_names_no_owner(finished: Run) -> None:
+    import getpass
+    import platform
+
+    text = json.dumps(finished.summary)
+    assert not re.search(r"/(home|root|tmp|work)/", text)
+    for name in (platform.node(), getpass.getuser()):
+        assert f'"{name}"' not in text
+
+
+def test_edge_metrics_of_the_test_split_reach_the_summary(explained: Run) -> None:
+    assert explained.summary is not None
+    test = explained.summary["splits"]["test"]
+    assert (explained.summary["precision_at_10"], explained.summary["edge_auc"]) == (
+        test["precision_at_10"],
+        test["edge_auc"],
+    )
+    assert 0 <= test["precision_at_10"] <= 1
+
+
+def test_training_again_returns_at_once(finished: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goodformer.engine.run._complete", None)
+    again = train(finished.config, finished.folder.parent)
+    assert again.folder == finished.folder
+    assert again.summary == finished.summary
+
+
+def test_the_callers_randomness_and_threads_are_left(tmp_path: Path) -> None:
+    before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    torch.set_num_threads(2)
+    try:
+        train(tiny_config(training={"epochs": 1}), tmp_path, QUIET)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert before[1:] == (np.random.get_state()[1].tolist(), random.getstate())  # noqa: NPY002
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+
+
+def test_the_seed_decides_everything(finished: Run, tmp_path: Path) -> None:
+    torch.manual_seed(12345)
+    again = train(finished.config, tmp_path, QUIET)
+    other = train(finished.config.with_overrides(["seed=1"]), tmp_path, QUIET)
+    weights = [(run.folder / "last" / "weights.safetensors").read_bytes() for run in (finished, again, other)]
+    assert weights[0] == weights[1]
+    assert weights[0] != weights[2]
+
+
+def test_a_tiny_set_is_memorised(tmp_path: Path) -> None:
+    """Labels are noisy: more than 0.933 can only be reached by heart."""
+    config = tiny_config(
+        model={"name": "gin", "dim": 64, "dropout_rate": 0, "inputs": ["random_walk:8"]},
+        training={"epochs": 50, "learning_rate": 0.005, "schedule": "cosine"},
+    )
+    assert train(config, tmp_path, QUIET).epochs[-1]["train"]["accuracy"] > 0.94
+
+
+def test_early_stopping_waits_patience_epochs(tmp_path: Path) -> None:
+    run = train(tiny_config(training={"epochs": 40, "patience": 2}), tmp_path, QUIET)
+    assert run.summary is not None
+    assert run.summary["epochs"] == run.summary["selected_epoch"] + 2 < 40
+
+
+def test_the_rate_falls_along_a_cosine(tmp_path: Path) -> None:
+    run = train(tiny_config(training={"epochs": 4, "schedule": "cosine", "learning_rate": 0.1}), tmp_path, QUIET)
+    expected = [0.05 * (1 + math.cos(math.pi * epoch / 4)) for epoch in range(4)]
+    assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx(expected)
+
+
+def test_best_holds_the_selected_epoch_and_last_the_last(tmp_path: Path) -> None:
+    for rule in ("ood_val", "last"):
+        run = train(tiny_config(training={"epochs": 4, "selection": rule}), tmp_path, QUIET)
+        assert run.summary is not None
+        abouts = {name: run.predictor(name).about["epoch"] for name in ("best", "last")}
+        assert abouts == {"best": run.summary["selected_epoch"], "last": 4}
+        val = load_benchmark("good-motif", graphs=200).splits["val"]
+        assert run.predictor("best").evaluate(val)["accuracy"] == run.summary["ood_val"]
+
+
+@pytest.mark.parametrize("kind", ["ema", "swa"])
+def test_averaged_weights_are_evaluated_and_saved(kind: str, tmp_path: Path) -> None:
+    run = train(tiny_config(training={"average": kind, "clip_norm": 1.0, "epochs": 3}), tmp_path, QUIET)
+    state, saved = load(run), safetensors.torch.load_file(run.folder / "last" / "weights.safetensors")
+    for name, value in state["average"]["module"].items():
+        assert torch.equal(saved[name], value)
+    assert any(not torch.equal(saved[name], state["method"][name]) for name in saved)
+    test = load_benchmark("good-motif", graphs=200).splits["test"]
+    assert run.predictor("last").evaluate(test) == run.epochs[-1]["test"]
+
+
+def test_only_trainable_parameters_are_stepped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(method="alternating", training={"epochs": 1})
+    benchmark = load_benchmark("good-motif", graphs=200)
+    start = build_method(config, benchmark)[0].state_dict()
+    end = load(train(config, tmp_path, QUIET))["method"]
+    moved = {name for name in start if not torch.equal(start[name], end[name]) and "running" not in name}
+    assert {name for name in moved if "num_batches" not in name} == {"classifier.weight", "classifier.bias"}
+    assert METHODS["alternating"] is Alternating
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_its_epochs(tmp_path: Path) -> None:
+    config = tiny_config(method="diverging")
+    for _ in range(2):  # the second time it goes on from the epoch that was kept
+        with pytest.raises(TrainingDiverged, match=r"NaN or infinite in epoch 2; lower training\.learning_rate"):
+            train(config, tmp_path, QUIET)
+    run = Run(tmp_path / config.folder_name)
+    assert not run.finished
+    assert len(run.epochs) == 1
+    assert run.predictor().about["epoch"] == 1
+
+
+def test_a_batch_larger_than_the_set_is_one_batch(tmp_path: Path) -> None:
+    assert train(tiny_config(training={"batch_size": 4096, "epochs": 1}), tmp_path, QUIET).finished
+    with pytest.raises(InputError, match="do not fill one batch"):
+        train(tiny_config(training={"batch_size": 4096, "drop_last": True}), tmp_path, QUIET)
+
+
+def test_a_foreign_state_is_refused_and_nothing_is_lost(finished: Run, tmp_path: Path) -> None:
+    config = tiny_config(seed=5)
+    folder = tmp_path / config.folder_name
+    folder.mkdir()
+    for content in (b"junk", (finished.folder / STATE).read_bytes(), (finished.folder / STATE).read_bytes()[:900]):
+        (folder / STATE).write_bytes(content)
+        with pytest.raises(InputError, match="damaged or belongs to another run"):
+            train(config, tmp_path, QUIET)
+        assert (folder / STATE).read_bytes() == content
+
+
+def test_ctrl_c_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Training, batch: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "step_loss", interrupt)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_config(), tmp_path, QUIET)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_progress_shows_terms_and_tensorboard_gets_the_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = train(tiny_config(method="noisy"), tmp_path, Hardware(tensorboard=True))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "epoch 2/2  loss" in shown.err
+    assert "risk=" in shown.err
+    assert "ood_test" in shown.err
+    events = EventAccumulator(str(run.folder / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("val/accuracy")] == [1, 2]
+    assert events.Scalars("loss/size")[1].value == pytest.approx(run.epochs[1]["loss"]["size"])
+
+
+def test_a_missing_gpu_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="9 gpu"):
+        train(tiny_config(), tmp_path, Hardware(accelerator="gpu", devices=9, progress=False))
+
+
+def test_the_training_sample_is_fixed_and_limited(tmp_path: Path) -> None:
+    config = tiny_config(training={"train_eval_graphs": 50})
+    benchmark = load_benchmark("good-motif", graphs=200)
+    method, recipe = build_method(config, benchmark)
+    training = Training(config, benchmark, method, recipe, tmp_path)
+    sample = training._indices("train")
+    assert len(sample.unique()) == 50
+    assert torch.equal(sample, training._indices("train"))
+    assert len(training._indices("test")) == 20
+
+
+def test_a_config_from_yaml_trains(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(tiny_config(training={"epochs": 1}).to_yaml())
+    assert train(RunConfig.from_yaml(path), tmp_path, QUIET).finished

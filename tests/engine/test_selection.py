@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from goodformer.engine.selection import select_epoch, should_stop
+from goodformer.registry import InputError
+
+
+def epochs(*scores: float | None, split: str = "val") -> list[dict[str, Any]]:
+    return [{"val": {"accuracy": 0.5}, "id_val": {"accuracy": 0.5}} | {split: {"accuracy": score}} for score in scores]
+
+
+def test_each_rule_looks_at_its_split() -> None:
+    assert select_epoch(epochs(0.1, 0.9, 0.3), "ood_val", "accuracy") == 1
+    assert select_epoch(epochs(0.1, 0.3, 0.9, split="id_val"), "id_val", "accuracy") == 2
+    assert select_epoch(epochs(0.1, 0.9, 0.3, split="id_val"), "ood_val", "accuracy") == 0
+    assert select_epoch(epochs(0.9, 0.1, 0.3), "last", "accuracy") == 2
+
+
+def test_the_earlier_of_equals_wins_and_no_number_never_does() -> None:
+    assert select_epoch(epochs(0.2, 0.7, 0.7), "ood_val", "accuracy") == 1
+    assert select_epoch(epochs(float("nan"), 0.1, None), "ood_val", "accuracy") == 1
+    assert select_epoch(epochs(None, None), "ood_val", "accuracy") == 0
+    assert select_epoch([{"val": {}}, {"val": {"accuracy": 0.0}}], "ood_val", "accuracy") == 1
+
+
+def test_patience_counts_epochs_without_a_better_one() -> None:
+    assert not should_stop([], "ood_val", "accuracy", 1)
+    assert not should_stop(epochs(0.5, 0.4), "ood_val", "accuracy", 2)
+    assert should_stop(epochs(0.5, 0.4, 0.5), "ood_val", "accuracy", 2)
+    assert not should_stop(epochs(0.5, 0.4, 0.5), "ood_val", "accuracy", None)
+    assert not should_stop(epochs(0.5, 0.4, 0.3), "last", "accuracy", 1)
+
+
+def test_an_unknown_rule_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="did you mean ood_val"):
+        select_epoch(epochs(0.1), "oodval", "accuracy")
