@@ -1,0 +1,88 @@
+"""What is needed to install, cite and release."""
+
+import os
+import re
+import subprocess
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+import yaml
+
+import goodformer
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINNED = {"runtime": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+
+
+def pins(name: str) -> dict[str, str]:
+    """Package and version of every line of a requirement file."""
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+    entries = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+]*", line) for line in entries)
+    return {_plain(line.partition("==")[0]): line.partition("==")[2] for line in entries}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_everything_declared_is_pinned(name: str) -> None:
+    pinned = pins(name) | pins("torch")
+    declared = {_plain(re.match(r"[A-Za-z0-9._-]+", line)[0]) for line in PINNED[name]}  # type: ignore[index]
+    assert declared <= set(pinned)
+
+
+@pytest.mark.parametrize("name", ["torch", "runtime", "dev"])
+def test_the_environment_is_the_pinned_one(name: str) -> None:
+    for package, wanted in pins(name).items():
+        try:
+            assert version(package).partition("+")[0] == wanted, package
+        except PackageNotFoundError:
+            pytest.skip(f"{package} is not installed; make test installs it")
+
+
+def test_one_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert PROJECT["version"] == goodformer.__version__ == citation["version"]
+
+
+def test_the_paper_is_cited() -> None:
+    paper = yaml.safe_load((ROOT / "CITATION.cff").read_text())["preferred-citation"]
+    assert [author["family-names"] for author in paper["authors"]] == ["Liao", "Zhang", "Sun", "Hu", "Li"]
+    assert paper["year"] == 2026
+
+
+def test_lazy_names_are_all_there() -> None:
+    for name in goodformer._HOME_OF:
+        assert getattr(goodformer, name) is not None
+        assert name in dir(goodformer)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = goodformer.nonsense
+
+
+@pytest.mark.parametrize("target", ["run", "test", "check", "bench", "docs", "clean", "help"])
+def test_make_targets(target: str) -> None:
+    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_clean_never_removes_runs_or_results(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+    kept = [tmp_path / name / "kept.json" for name in ("runs", "results", "quickstart", "benchmarks", "docs")]
+    gone = [tmp_path / name / "file" for name in (".venv", "site", "src/__pycache__", ".mypy_cache")]
+    for path in (*kept, *gone, tmp_path / "tests" / "test.py"):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True)
+    assert all(path.exists() for path in kept)
+    assert not any(path.exists() for path in gone)
+
+
+def test_ci_runs_check_and_test() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert re.findall(r"^make (\w+)$", script.read_text(), re.MULTILINE) == ["check", "test"]

@@ -1,0 +1,117 @@
+"""What the README shows is what happens: its Python is run as it stands, its command lines on small data."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from goodformer import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
+SMALL = {
+    "train": ["--set", "dataset.graphs=150", "--set", "model.dim=16", "--epochs", "1", "--quiet"],
+    "datasets": ["--set", "graphs=150"],
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language in a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def _stem(page: Path) -> str:
+    return page.stem
+
+
+def run(command: list[str], folder: Path) -> str:
+    """Run a command in a folder with its own cache and one thread; its output."""
+    env = {**os.environ, "GOODFORMER_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    return done.stdout
+
+
+def test_python_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+    code = "\n".join(blocks(ROOT / "README.md", "python"))
+    assert "gf.train(config)" in code
+    assert "chosen on" in run([sys.executable, "-c", code], tmp_path)
+    assert (tmp_path / "found.png").stat().st_size > 10_000
+    assert len(list(tmp_path.glob("runs/*/summary.json"))) == 1
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "docs" in page.parts and blocks(page, "python")], ids=_stem)
+def test_python_of_the_documentation_runs_as_it_stands(page: Path, tmp_path: Path) -> None:
+    run([sys.executable, "-c", "\n".join(blocks(page, "python"))], tmp_path)
+
+
+def test_command_lines_run_on_small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
+    lines = [line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("goodformer ")]
+    assert len(commands) >= 7
+    for words in commands:
+        trained = [path.name.rpartition("-")[2] for path in tmp_path.glob("runs/*-goodformer-goodformer-*")]
+        named = [trained[0] if word == "RUN" else word for word in words]
+        assert cli.run([*named, *SMALL.get(words[0], [])]) == 0, words
+    assert (tmp_path / "explained" / "subgraphs.png").exists()
+    assert (tmp_path / "explained" / "edges.json").exists()
+
+
+def test_make_targets_exist() -> None:
+    lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
+    targets = {words[1] for line in lines if (words := line.split()) and words[0] == "make"}
+    assert {"run", "test"} <= targets
+    known = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert targets <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_pages_are_known(page: Path) -> None:
+    """Every ``goodformer`` line of a shell block names a command and options that its help lists."""
+    from typer.main import get_command
+
+    for block in blocks(page, "sh"):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["goodformer"]:
+                command = get_command(cli.app)
+                while len(words) > 1 and words[1] in getattr(command, "commands", {}):
+                    command = command.commands[words.pop(1)]
+                options = {name for parameter in command.params for name in parameter.opts}
+                used = {word for word in words[1:] if word.startswith("-")}
+                assert used <= options | {"-h", "--help"}, line
+
+
+def test_settings_named_in_pages_exist() -> None:
+    """A setting written as ``--set part.name=value`` is one that something has."""
+    from goodformer.data import DATASETS
+    from goodformer.engine import RunConfig, TrainingConfig
+    from goodformer.methods import METHODS
+    from goodformer.models import MODELS
+
+    parts = {"dataset": DATASETS, "method": METHODS, "model": MODELS}
+    known = {
+        f"{part}.{name}"
+        for part, reg in parts.items()
+        for key in reg.entries
+        for name in reg.settings(key).model_fields
+    }
+    known |= {f"training.{name}" for name in TrainingConfig.model_fields} | set(RunConfig.model_fields)
+    for page in PAGES:
+        for block in blocks(page, "sh"):
+            named = re.findall(r"goodformer train.*", block)
+            for setting in [name for line in named for name in re.findall(r"--set (\S+?)=", line)]:
+                assert setting in known, f"{page.name}: {setting}"
