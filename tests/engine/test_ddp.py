@@ -20,8 +20,8 @@ TWO = Hardware(devices=2, progress=False)
 def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Two gloo processes find what one process finds, for a model without BatchNorm and dropout."""
     config = tiny_config(method="plain", training={"epochs": 2, "batch_size": 40, "average": "ema"})
-    surroundings = dict(os.environ)
-    alone, both = train(config, tmp_path / "one", QUIET), train(config, tmp_path / "two", TWO)
+    alone, surroundings = train(config, tmp_path / "one", QUIET), dict(os.environ)
+    both = train(config, tmp_path / "two", TWO)
     assert dict(os.environ) == surroundings
     weights = [safetensors.torch.load_file(run.folder / "last" / "weights.safetensors") for run in (alone, both)]
     for name, value in weights[0].items():

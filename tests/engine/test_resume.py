@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,6 @@ from goodformer.engine import Run, RunConfig, train
 from goodformer.engine.store import STATE
 from goodformer.engine.training import Training
 from tests.engine.tiny import QUIET, tiny_config
-from tests.engine.victim import PLACES
 
 PROJECT = Path(__file__).parents[2]
 
@@ -64,25 +64,32 @@ def test_a_run_killed_again_and_again_ends_as_one_that_never_was(tmp_path: Path)
     path = tmp_path / "run.yaml"
     path.write_text(config().to_yaml())
     broken = Run(tmp_path / "broken" / config().folder_name)
-    reached = []
-    for place in PLACES:
-        command = [sys.executable, "-m", "tests.engine.victim", str(tmp_path / "broken"), str(path), place]
-        done = subprocess.run(command, cwd=PROJECT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
-        assert done.returncode == -signal.SIGKILL, place
-        assert not broken.finished
-        reached.append(len(broken.epochs))
-    # A step of epoch 2, then epoch 2 before its state was in place, then after it but before its record, ...
-    assert reached == [1, 1, 1, 3, 5]
+    command = [sys.executable, "-m", "tests.engine.victim", str(tmp_path / "broken"), str(path)]
+    done = subprocess.run(
+        command, cwd=PROJECT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, check=True
+    )
+    assert json.loads(done.stdout) == [
+        ["step", -signal.SIGKILL, 1, False],  # in epoch 2
+        ["before-state", -signal.SIGKILL, 1, False],  # epoch 2 again, its state written but not in place
+        ["after-state", -signal.SIGKILL, 1, False],  # and again, its state in place but not its record
+        ["between-weights", -signal.SIGKILL, 3, False],  # epoch 3, between new weights and their description
+        ["before-summary", -signal.SIGKILL, 5, False],
+    ]
     assert list(broken.folder.rglob("*.part"))
     assert_same(train(config(), tmp_path / "broken", QUIET), whole)
     assert not list(broken.folder.rglob("*.part"))
 
 
-@pytest.mark.parametrize("average", ["none", "swa"])
+GOODFORMER = {"method": "goodformer", "model": {"name": "goodformer", "dim": 16}}
+
+
+@pytest.mark.parametrize("average", ["none", "swa", "ema"])
 def test_a_run_stopped_by_an_error_goes_on_the_same(
     average: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = config(average=average, schedule="cosine", epochs=3)
+    if average == "ema":
+        chosen = tiny_config(training={"average": "ema", "epochs": 3}, **GOODFORMER)
     whole = train(chosen, tmp_path / "whole", QUIET)
     end_epoch = Training.end_epoch
 

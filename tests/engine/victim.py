@@ -1,14 +1,22 @@
-"""A program that trains a run and is killed at a chosen place: ``python -m tests.engine.victim ROOT CONFIG PLACE``."""
+"""A program whose processes train one run and are killed, each at its place: ``-m tests.engine.victim ROOT CONFIG``.
+
+Prints for every place how its process ended and how many epochs are recorded then. The processes are forked so that
+the slow imports are paid once.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from goodformer.engine import RunConfig, train
+import torch
+
+import goodformer.engine.lightning  # noqa: F401 - here, so that no process pays for it again
+from goodformer.engine import Run, RunConfig, train
 from goodformer.engine.training import Training
 from goodformer.methods import METHODS
 from tests.engine.tiny import QUIET, Noisy
@@ -54,8 +62,24 @@ PLACES = {
     "before-summary": lambda: at_file("summary.json", 1, before=True),
 }
 
-if __name__ == "__main__":
+
+def killed(root: str, config: RunConfig, place: str) -> int:
+    """Train in a process of its own until it dies at its place; how it ended."""
+    process = os.fork()
+    if process == 0:
+        PLACES[place]()
+        train(config, root, QUIET)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def main(root: str, path: str) -> None:
     METHODS.entries["noisy"] = Noisy
-    root, config, place = sys.argv[1:]
-    PLACES[place]()
-    train(RunConfig.from_yaml(config), root, QUIET)
+    torch.set_num_threads(1)
+    config = RunConfig.from_yaml(path)
+    run = Run(Path(root) / config.folder_name)
+    print(json.dumps([(place, killed(root, config, place), len(run.epochs), run.finished) for place in PLACES]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
