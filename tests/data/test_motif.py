@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from goodformer.data import Benchmark, GraphSet, load_benchmark
 from goodformer.data.cache import checksum
-from goodformer.data.motif import GOOD_BASES, RATIOS, Draws, check_graphs, good_sizes, sp_sizes
+from goodformer.data.motif import (
+    GOOD_BASES,
+    RATIOS,
+    Draws,
+    check_disjoint,
+    check_graphs,
+    check_sizes,
+    good_sizes,
+    sp_sizes,
+)
 from goodformer.spec import SPLITS
 
 GOOD = list(product(("basis", "size"), ("covariate", "concept", "none")))
@@ -355,3 +364,14 @@ def test_the_self_check_notices_what_is_wrong() -> None:
     loops = part.edge["index"][:1].expand(2, -1)
     with pytest.raises(RuntimeError, match="not connected"):
         check_graphs(changed("edge", index=loops), "train", (6, 5, 6), 0.1)
+
+
+@pytest.mark.parametrize("split", ["id_val", "val", "test"])
+def test_the_self_check_notices_domains_that_overlap_and_sizes_that_differ(split: str) -> None:
+    splits = dict(good(graphs=1000).splits)
+    check_disjoint(splits)
+    wrong = {"id_val": "val", "val": "train", "test": "val"}[split]
+    with pytest.raises(RuntimeError, match="domains of the splits"):
+        check_disjoint({**splits, split: splits[wrong]})
+    with pytest.raises(RuntimeError, match="the splits have"):
+        check_sizes({**splits, split: splits[split].subset([0])}, good_sizes("covariate", 1000))

@@ -153,10 +153,11 @@ def good_motif(
     settings = {"domain": domain, "shift": shift, "graphs": graphs, "seed": seed}
     recipe = {"name": "good-motif", **settings, "version": VERSION}
     splits = _stored(recipe, lambda: _good_splits(domain, shift, graphs, seed))
+    check_sizes(splits, good_sizes(shift, graphs))
     for split, made in splits.items():
         check_graphs(made, split, motif_edges=(6, 5, 6), label_noise=LABEL_NOISE)
     if shift == "covariate":
-        _check_disjoint(splits)
+        check_disjoint(splits)
     notes = "Generated after GOOD's recipe, not read from its archive: other graphs of the same distribution."
     if shift == "none":
         notes += " GOOD's one validation and one test part are each cut in halves (id_ and not)."
@@ -198,6 +199,7 @@ def sp_motif(
     """
     recipe = {"name": "sp-motif", "bias": bias, "graphs": graphs, "seed": seed, "version": VERSION}
     splits = _stored(recipe, lambda: _sp_splits(bias, graphs, seed))
+    check_sizes(splits, sp_sizes(graphs))
     for split, made in splits.items():
         check_graphs(made, split, motif_edges=(5, 6, 7), label_noise=0.0)
     notes = "Generated after DIR's recipe; id_val and id_test are an addition, drawn from the training distribution."
@@ -250,7 +252,7 @@ GOOD_WIDTHS = 75
 
 
 def _good_bases() -> Templates:
-    """Every base of GOOD-Motif in every width from 1 on; see `_base_template` for their order."""
+    """Every base of GOOD-Motif in every width: base b of width w is template b * GOOD_WIDTHS + w - 1."""
     makers: tuple[Callable[[int], nx.Graph], ...] = (
         nx.wheel_graph,
         lambda width: nx.balanced_tree(2, max(1, int(math.log2(width)) - 1)),
@@ -462,7 +464,14 @@ def check_graphs(graphs: GraphSet, split: str, motif_edges: Sequence[int], label
         raise RuntimeError(f"split {split}: {wrong} of {len(y)} labels are wrong, expected {rate:.2%}.")
 
 
-def _check_disjoint(splits: dict[str, GraphSet]) -> None:
+def check_sizes(splits: dict[str, GraphSet], expected: dict[str, int]) -> None:
+    """Raise unless every split has as many graphs as it should."""
+    found = {split: len(graphs) for split, graphs in splits.items()}
+    if found != expected:
+        raise RuntimeError(f"the splits have {found} graphs, expected {expected}.")
+
+
+def check_disjoint(splits: dict[str, GraphSet]) -> None:
     """Raise unless val and test have domains of their own, and ID splits none but those of training."""
     seen = {split: set(graphs.graph["domain"].tolist()) for split, graphs in splits.items()}
     apart = seen["train"].isdisjoint(seen["val"] | seen["test"]) and seen["val"].isdisjoint(seen["test"])
