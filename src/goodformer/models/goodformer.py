@@ -13,6 +13,7 @@ from torch_geometric.data import Batch
 from goodformer.models.base import GraphModel
 from goodformer.models.gin import Inputs, Rate, Width
 from goodformer.models.gps import AggregationName, CombineName, Heads, NormName
+from goodformer.nn.attention import NEVER
 from goodformer.nn.disentangler import Half, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import EdgeInput, NodeInput
@@ -36,8 +37,9 @@ class Disentangled:
         mask: M, the share of every edge that belongs to the invariant subgraph, (E,).
         invariant: Embedding of every graph's invariant half, (B, D).
         variant: The same for the variant half; None where only the invariant one was asked for.
-        entropy: Mean entropy of attention, (2, B, H) for Softmax(E) and Softmax(-E), or (1, B, H) for the first alone.
-        temperature: t_G used, of the same shape.
+        entropy: Mean entropy of attention, (2, B, H) for Softmax(E) and Softmax(-E), or (1, B, H) for the first alone;
+            those of a second disentangling layer follow.
+        temperature: t_G used, (2, B, H) or (1, B, H).
         recovered: Recovered positional encodings of the halves, (2, N, k) or (1, N, k).
         nodes: Node embeddings of the invariant half, (N, D).
     """
@@ -185,14 +187,14 @@ class GOODFormer(GraphModel):
             code = self.encoder(noise, halves.layout, halves.edge_weight)  # [P_c; P_s], (2N, d)
             recovered = self.encoder.recover(code).unflatten(0, (-1, layout.num_nodes))
             h = self.join(torch.cat((h, code), 1))
-        h = self._predict(h, halves, share)  # [Z'_c; Z'_s]
+        h, more_entropy = self._predict(h, halves, share)  # [Z'_c; Z'_s]
         graphs = mean_nodes(h, halves.layout, share).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
         return Disentangled(
             edge_logits=edge_logits(scores, layout, symmetric=True),
             mask=mask,
             invariant=graphs[0],
             variant=graphs[1] if both else None,
-            entropy=entropy,
+            entropy=torch.cat((entropy, *more_entropy)),
             temperature=temperature,
             recovered=recovered,
             nodes=h[: layout.num_nodes],
@@ -219,7 +221,7 @@ class GOODFormer(GraphModel):
         """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""
         signed = scores if opposite is None else torch.cat((scores, -opposite))
         twin = layout.mask if opposite is None else layout.mask.repeat(2, 1)
-        signed = signed.masked_fill(~twin[:, None, None], -1e9)
+        signed = signed.masked_fill(~twin[:, None, None], NEVER)
         temperature = self._temperature(signed, layout, twin)
         if self.training or self.solver == "none":
             log_p = signed.log_softmax(-1)
@@ -247,30 +249,28 @@ class GOODFormer(GraphModel):
         old = torch.where(self.mean_entropy.isnan(), new, self.mean_entropy)
         self.mean_entropy.copy_(torch.lerp(new, old, self.entropy_decay))
 
-    def _predict(self, h: Tensor, halves: _Halves, share: Tensor | None) -> Tensor:
-        """GT' on both halves (Eq. 13)."""
-        if self.predictor_kind == "mlp":
-            for layer in self.predictor:
+    def _predict(self, h: Tensor, halves: _Halves, share: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """GT' on both halves (Eq. 13), and the entropies of a second disentangling layer where it is one."""
+        if self.predictor_kind == "disentangler":
+            return self._second(h, halves)
+        for layer in self.predictor:
+            if self.predictor_kind == "mlp":
                 h = h + layer(h)
-            return h
-        if self.predictor_kind == "gt":
-            for layer in self.predictor:
+            else:
                 h = layer(h, halves.layout, halves.edges, halves.edge_weight, share)
-            return h
-        return h + self._second(h, halves)
+        return h, []
 
-    def _second(self, h: Tensor, halves: _Halves) -> Tensor:
-        """The published GT': a second disentangling layer, its scores taken from the mean of the halves."""
+    def _second(self, h: Tensor, halves: _Halves) -> tuple[Tensor, list[Tensor]]:
+        """The published GT': a second disentangling layer on the mean of the halves; both layers' outputs add up."""
         layout = halves.single
         z = h.unflatten(0, (-1, layout.num_nodes)).mean(0)
         scores = self.second_scores(z, layout)
-        both = halves.both
         mask = head_mean_mask(scores, layout)
-        signed = torch.cat((scores, -scores)) if both else scores
-        attention = hide_padding(signed, halves.layout).softmax(-1)
-        weight = torch.cat((mask, 1 - mask)) if both else mask
-        out: Tensor = self.second_embed(halves.copy(z), attention, halves.layout, halves.edges, weight)
-        return out
+        signed = torch.cat((scores, -scores)) if halves.both else scores
+        log_p = hide_padding(signed, halves.layout).log_softmax(-1)
+        weight = torch.cat((mask, 1 - mask)) if halves.both else mask
+        out = self.second_embed(halves.copy(z), log_p.exp(), halves.layout, halves.edges, weight)
+        return h + out, [mean_entropy(log_p, halves.layout.mask).unflatten(0, (-1, layout.num_graphs))]
 
 
 class _Halves:

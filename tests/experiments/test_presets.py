@@ -1,0 +1,66 @@
+"""From names to configurations."""
+
+from __future__ import annotations
+
+import pytest
+
+from goodformer.experiments.presets import budgets, configure, default_model, presets
+from goodformer.methods import METHODS
+from goodformer.models import MODELS
+from goodformer.registry import InputError
+
+BASIS = {"name": "good-motif", "domain": "basis"}
+
+
+@pytest.mark.parametrize("dataset", [BASIS, {"name": "good-motif", "domain": "size"}, {"name": "sp-motif"}])
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_preset_of_every_method_is_valid_on_every_benchmark(method: str, dataset: dict) -> None:
+    assert "default" in presets(method)
+    assert default_model(method) in list(MODELS)
+    for preset in presets(method):
+        for budget in budgets():
+            config = configure(dataset, method, preset=preset, budget=budget)
+            assert (config.preset, config.budget) == (preset, budget)
+
+
+def test_the_paper_values_of_each_benchmark() -> None:
+    basis = configure(BASIS, preset="paper")
+    size = configure({"name": "good-motif", "domain": "size"}, preset="paper")
+    assert (basis.method["variance_weight"], size.method["variance_weight"]) == (10.0, 1.0)
+    assert (basis.training.epochs, size.training.epochs) == (50, 100)
+    layers = ("trunk_layers", "encoder_layers", "predictor_layers", "dim")
+    assert [basis.model[name] for name in layers] == [2, 3, 1, 128]
+
+
+def test_the_three_presets_differ() -> None:
+    ids = {configure(BASIS, preset=preset).id for preset in ("default", "paper", "as_published")}
+    assert len(ids) == 3
+
+
+def test_what_the_user_gives_wins_over_budget_and_preset() -> None:
+    assert configure(BASIS, budget="quick").dataset["graphs"] == 10000
+    assert configure({**BASIS, "graphs": 500}, budget="quick").dataset["graphs"] == 500
+    config = configure(BASIS, budget="quick", overrides=["training.epochs=3", "model.dim=64"])
+    assert (config.training.epochs, config.model["dim"]) == (3, 64)
+
+
+def test_labels_do_not_enter_the_hash_but_seeds_do() -> None:
+    full = configure({**BASIS, "graphs": 10000}, overrides=["training.epochs=5"])
+    quick = configure(BASIS, budget="quick")
+    assert full.id == quick.id
+    assert configure(BASIS, seed=1).id != configure(BASIS).id
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"method": "goodfromer"}, "did you mean goodformer"),
+        ({"preset": "papr"}, "did you mean paper"),
+        ({"budget": "qick"}, "did you mean quick"),
+        ({"model": "gin2"}, "did you mean gin"),
+        ({"overrides": ["model.dims=3"]}, "did you mean dim"),
+    ],
+)
+def test_unknown_names_get_suggestions(settings: dict, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        configure(BASIS, **settings)
