@@ -48,6 +48,21 @@ def test_real_buffers_are_averaged_and_counters_copied() -> None:
     assert int(average.module.num_batches_tracked) == 2
 
 
+def test_a_buffer_not_seen_yet_starts_at_its_first_value() -> None:
+    module = nn.Module()
+    module.weight = nn.Parameter(torch.zeros(1))
+    module.register_buffer("seen", torch.tensor([float("nan"), 1.0]))
+    average = WeightAverage(module, "swa")
+    average.after_epoch()
+    assert average.module.seen.isnan().tolist() == [True, False]
+    again = WeightAverage(module, "swa")
+    again.load_state_dict(average.state_dict())
+    for value in (4.0, 1.0):
+        module.seen = torch.tensor([value, 1.0])
+        again.after_epoch()
+    assert again.module.seen.tolist() == [3.0, 1.0]  # 4, then a third of the way to 1
+
+
 def test_without_averaging_the_module_is_the_trained_one() -> None:
     module = nn.Linear(1, 1)
     average = WeightAverage(module, "none")

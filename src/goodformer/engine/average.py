@@ -18,7 +18,7 @@ class WeightAverage:
     With ``ema`` each step moves the average by w <- d_t w + (1 - d_t) w_t, where d_t = min(decay, (1 + t) / (10 + t))
     and t counts the steps before this one, so that the first steps are soon forgotten. With ``swa`` the average of
     the weights at the ends of all epochs is kept. Buffers with real numbers (running statistics) are averaged
-    alike, all others copied.
+    alike, from the first value that is not NaN, which stands for "not seen yet"; all others are copied.
 
     Args:
         module: The module that is trained; its averaged copy is ``self.module``.
@@ -31,6 +31,7 @@ class WeightAverage:
         self.module = module if kind == "none" else copy.deepcopy(module).requires_grad_(False)
         self._weights = _weights(self.module, module) if kind != "none" else ([], [])
         self._buffers = _buffers(self.module, module) if kind != "none" else []
+        self._unseen = self._buffers
 
     def after_step(self) -> None:
         """Take in the weights after one optimiser step."""
@@ -51,6 +52,7 @@ class WeightAverage:
             old, new = average[name], current[name]
             if old is not None and new is not None:
                 old.lerp_(new, share) if old.is_floating_point() else old.copy_(new)
+        self._unseen = [place for place in self._unseen if not _take_first(*place)]
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on: nothing where nothing is averaged."""
@@ -61,6 +63,7 @@ class WeightAverage:
         if state:
             self.count = int(state["count"])
             self.module.load_state_dict(state["module"])
+            self._unseen = self._buffers
 
 
 def _weights(average: nn.Module, current: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
@@ -72,3 +75,12 @@ def _buffers(average: nn.Module, current: nn.Module) -> list[tuple[Buffers, Buff
     """Where to find each buffer of two equal modules: looked up anew each time, for a module may replace one."""
     modules = zip(average.modules(), current.modules(), strict=True)
     return [(old._buffers, new._buffers, name) for old, new in modules for name in new._buffers]
+
+
+def _take_first(average: Buffers, current: Buffers, name: str) -> bool:
+    """Put current values where the average has none yet; whether all are known now."""
+    old, new = average[name], current[name]
+    if old is None or new is None or not old.is_floating_point():
+        return True
+    old.copy_(torch.where(old.isnan(), new, old))
+    return not bool(old.isnan().any())
