@@ -31,8 +31,8 @@ check: $(STAMPS)/dev ## Style and types: ruff and mypy.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMPS)/runtime ## Measure speed and memory; writes benchmarks/latest.json.
-	$(BIN)/goodformer bench --out benchmarks/latest.json $(ARGS)
+bench: $(STAMPS)/runtime ## Measure speed and memory; writes benchmarks/latest.json and the table in the docs.
+	$(BIN)/goodformer bench --out benchmarks/latest.json --page docs/benchmarks.md $(ARGS)
 
 docs: $(STAMPS)/docs ## Compute the tables from results/ and build the pages into site/.
 	$(BIN)/python -m goodformer.experiments.tables

@@ -139,6 +139,9 @@ def test_bench_writes_its_figures(command: Command, tmp_path: Path, monkeypatch:
     bench = pytest.importorskip("goodformer.experiments.bench")
     monkeypatch.setattr(bench, "run", lambda quick, progress: {"step_over_matmul": 1.5, "quick": float(quick)})
     monkeypatch.setattr(bench, "table", lambda results: f"{len(results)} figures")
-    assert command("bench", "--quick", "-o", "deep/latest.json").out.strip() == "2 figures"
+    (tmp_path / "page.md").write_text("<!-- bench: begin -->\nold\n<!-- bench: end -->\n")
+    answer = command("bench", "--quick", "-o", "deep/latest.json", "--page", "page.md")
+    assert answer.out.strip() == "2 figures"
+    assert (tmp_path / "page.md").read_text() == "<!-- bench: begin -->\n2 figures\n<!-- bench: end -->\n"
     assert json.loads((tmp_path / "deep" / "latest.json").read_text())["step_over_matmul"] == 1.5
     assert command("bench", "--json").json["quick"] == 0

@@ -63,9 +63,9 @@ def test_missing_figures_stay_missing() -> None:
 
 def test_the_page_is_rewritten_between_its_markers_only(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"# Before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    page.write_text("# Before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n")
     assert tables.write(tmp_path, page)
-    assert page.read_text() == f"# Before\n{tables.BEGIN}\n{tables.EMPTY}\n{tables.END}\nafter\n"
+    assert page.read_text() == f"# Before\n<!-- tables: begin -->\n{tables.EMPTY}\n<!-- tables: end -->\nafter\n"
     assert not tables.write(tmp_path, page)
     folder(tmp_path, [record(0, 0.5)])
     assert tables.write(tmp_path, page)

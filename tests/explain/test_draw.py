@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from torch_geometric.data import Data
 
-from goodformer.explain.draw import FOUND, SCALE, TRUE, draw_subgraphs, sketch
+from goodformer.explain.draw import FOUND, SCALE, TRUE, _crossings, draw_subgraphs, sketch
 from goodformer.registry import InputError
 
 MOTIF = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]
@@ -53,6 +53,19 @@ def test_positions_repeat() -> None:
     graph = motif_graph(nx.wheel_graph(7))
     scores = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1))
     assert np.array_equal(sketch(graph, scores).positions, sketch(graph, -scores).positions)
+
+
+def test_crossings_are_counted() -> None:
+    square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    assert _crossings(square, np.array([[0, 1], [1, 2], [2, 3], [0, 3]])) == 0
+    assert _crossings(square, np.array([[0, 2], [1, 3], [0, 1]])) == 1
+    assert _crossings(square, np.empty((0, 2), dtype=int)) == 0
+
+
+@pytest.mark.parametrize("base", [nx.path_graph(9), nx.star_graph(7), nx.ladder_graph(6), nx.balanced_tree(2, 3)])
+def test_a_plain_graph_is_drawn_without_tangles(base: nx.Graph) -> None:
+    one = sketch(motif_graph(base), torch.zeros(2 * (base.number_of_edges() + 7)))
+    assert _crossings(one.positions, one.pairs) == 0
 
 
 def test_picture_shows_found_in_red_and_true_in_black(tmp_path: Path) -> None:

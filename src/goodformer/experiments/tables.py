@@ -17,7 +17,6 @@ from goodformer.registry import InputError
 
 Record = Mapping[str, Any]
 
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
 BENCHMARK = ("dataset", "domain", "shift", "bias", "train_graphs")
 COLUMNS = ("method", "model", "preset", "budget", "epochs", "selection")
@@ -50,14 +49,20 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def write(results: Path = Path("results"), page: Path = Path("docs/results.md")) -> bool:
-    """Put the tables between the markers of a page; True where that changed it."""
+    """Put the tables of all records between the markers of a page; True where that changed it."""
+    return insert(page, "tables", markdown(read_records(results)))
+
+
+def insert(page: Path, name: str, body: str) -> bool:
+    """Replace what stands between the markers ``name: begin`` and ``name: end`` of a page; True if that changed it."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if not page.is_file():
         raise InputError(f"there is no page {page} to write to; run this in a checkout of the project.")
     text = page.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise InputError(f"{page} must hold the lines {BEGIN} and {END} once each.")
-    head, rest = text.split(BEGIN)
-    new = f"{head}{BEGIN}\n{markdown(read_records(results))}\n{END}{rest.split(END)[1]}"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise InputError(f"{page} must hold the lines {begin} and {end} once each.")
+    head, rest = text.split(begin)
+    new = f"{head}{begin}\n{body}\n{end}{rest.split(end)[1]}"
     if new != text:
         files.write(page, lambda part: part.write_text(new, encoding="utf-8"))
     return new != text

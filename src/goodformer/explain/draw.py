@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ SCALE = LinearSegmentedColormap.from_list("score", ["#e3e6ea", "#f6c7a6", "#f095
 CROWDED = 120
 """Nodes from which on the slower, prettier layout is left."""
 
-SPREAD = 16
-"""Steps from end to end from which on a graph is curled up."""
+SPREAD = 8
+"""Steps from end to end that a graph is drawn with; a longer one is curled up."""
 
 
 @dataclass(frozen=True)
@@ -105,21 +106,51 @@ def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
 
 
 def _positions(pairs: Array, nodes: int) -> Array:
-    """A place for every node, the same for the same graph."""
+    """A place for every node, the same for the same graph; of a few tries the one whose edges cross least."""
     graph = nx.Graph()
     graph.add_nodes_from(range(nodes))
     graph.add_edges_from(pairs.tolist())
-    if 1 < nodes <= CROWDED and nx.is_connected(graph):
-        places = nx.kamada_kawai_layout(graph, dist=_distances(graph))
-    else:
-        places = nx.spring_layout(graph, seed=0)
-    return _across(np.array([places[node] for node in range(nodes)]))
+    if not (1 < nodes <= CROWDED and nx.is_connected(graph)):
+        return _across(_points(nx.spring_layout(graph, seed=0), nodes))
+    distances = _distances(graph)
+    layouts = (nx.kamada_kawai_layout(graph, dist=distances, pos=start) for start in _starts(graph))
+    return _across(min((_points(layout, nodes) for layout in layouts), key=lambda points: _crossings(points, pairs)))
+
+
+def _starts(graph: nx.Graph) -> Iterator[Any]:
+    """Where the springs may begin: a circle, a drawing without crossings, a few random ones for a small graph."""
+    yield None
+    if nx.is_planar(graph):
+        yield nx.planar_layout(graph)
+    if len(graph) <= CROWDED // 2:
+        yield from (nx.random_layout(graph, seed=seed) for seed in range(3))
+
+
+def _points(places: dict[int, Array], nodes: int) -> Array:
+    """Places by node number, (N, 2)."""
+    return np.array([places[node] for node in range(nodes)])
+
+
+def _crossings(points: Array, pairs: Array) -> int:
+    """How many pairs of edges without a common end cross."""
+    first, second = np.triu_indices(len(pairs), 1)
+    apart = ~(pairs[first][:, :, None] == pairs[second][:, None]).any((1, 2))
+    a, b = points[pairs[first[apart]]].swapaxes(0, 1)
+    c, d = points[pairs[second[apart]]].swapaxes(0, 1)
+    return int(((_side(a, b, c) != _side(a, b, d)) & (_side(c, d, a) != _side(c, d, b))).sum())
+
+
+def _side(a: Array, b: Array, c: Array) -> Array:
+    """On which side of the line through a and b point c lies."""
+    side: Array = (b - a)[:, 0] * (c - a)[:, 1] > (b - a)[:, 1] * (c - a)[:, 0]
+    return side
 
 
 def _distances(graph: nx.Graph) -> dict[int, dict[int, float]]:
     """Steps between nodes, long ways shortened so that a long graph curls up instead of shrinking its motif."""
     steps = dict(nx.all_pairs_shortest_path_length(graph))
-    power = 1.0 if max(max(row.values()) for row in steps.values()) <= SPREAD else 0.6
+    longest = max(max(row.values()) for row in steps.values())
+    power = math.log(SPREAD) / math.log(max(longest, SPREAD))
     return {node: {other: step**power for other, step in row.items()} for node, row in steps.items()}
 
 
