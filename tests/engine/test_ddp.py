@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -10,6 +11,7 @@ import torch
 
 from goodformer.data import load_benchmark
 from goodformer.engine import Hardware, train
+from goodformer.engine.lightning import Adapter
 from goodformer.engine.store import STATE
 from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
@@ -47,3 +49,12 @@ def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(
     assert len(torch.load(folder / STATE, weights_only=True)["epochs"]) == 1
     with pytest.raises(InputError, match="NaN or infinite in epoch 2"):
         train(config, tmp_path, QUIET)
+
+
+def test_processes_that_disagree_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disagree(self: Adapter, value: Any) -> list[Any]:
+        return [value, [number + 1 for number in value]] if isinstance(value, list) else [value]
+
+    monkeypatch.setattr(Adapter, "_gather", disagree)
+    with pytest.raises(RuntimeError, match="different weights"):
+        train(tiny_config(training={"epochs": 1}), tmp_path, QUIET)
