@@ -35,7 +35,7 @@ def labelled(task: Task, sizes: tuple[int, ...] = (7, 1, 12, 5, 2, 20)) -> Batch
     return data
 
 
-@pytest.fixture(params=[(name, task) for name in METHODS for task in TASKS], ids=lambda p: "-".join(p))
+@pytest.fixture(params=[(name, task) for name in METHODS for task in TASKS], ids="-".join)
 def method(request: pytest.FixtureRequest) -> Method:
     name, task = request.param
     return build(name, TASKS[task])

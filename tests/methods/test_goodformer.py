@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from goodformer.methods import METHODS, GOODFormerMethod
-from goodformer.methods.goodformer import intervene, intervention_variance, tells_the_label
+from goodformer.methods.goodformer import intervene, intervention_variance, told
 from goodformer.models import MODELS
 from goodformer.nn.gradient import scale_gradient
 from goodformer.registry import InputError
@@ -94,7 +94,7 @@ def test_no_gradient_flows_from_the_encoder_loss_to_the_disentangler() -> None:
 @pytest.mark.parametrize("scale", [0.0, -1.0])
 def test_the_variant_gradient_reaches_scores_scaled_and_layers_whole(scale: float) -> None:
     gradients = []
-    for given in (1.0, torch.full((6,), scale)):
+    for given in (1.0, torch.tensor(scale)):
         method, data = build({"values": "inputs"}), batch()
         found = method.model.disentangle(data, variant_gradient=given)
         F.cross_entropy(method.variant_classifier(found.variant), data.y).backward()
@@ -106,31 +106,43 @@ def test_the_variant_gradient_reaches_scores_scaled_and_layers_whole(scale: floa
 
 
 def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
-    x, scale = torch.ones(2, 3, requires_grad=True), torch.ones(2)
+    x, scale = torch.ones(3, requires_grad=True), torch.tensor(1.0)
     y = scale_gradient(x, scale)
-    scale[0] = -2
+    scale *= -2
     y.sum().backward()
-    assert x.grad.tolist() == [[-2] * 3, [1] * 3]
+    assert x.grad.tolist() == [-2] * 3
 
 
-def test_only_better_than_chance_tells_the_label() -> None:
+def test_told_is_the_share_of_the_labels_entropy() -> None:
     y = torch.tensor([0, 0, 0, 1])
-    logits = torch.tensor([[2.0, -2.0], [-2.0, 2.0], [1.0986, 0.0], [0.0, 0.0]])  # prior: 3 to 1
-    assert tells_the_label(Task("multiclass", 2), logits + 1e-3 * torch.tensor([1.0, 0.0]), y).tolist() == [
-        True,
-        False,
-        True,
-        True,
-    ]
+    task, prior = Task("multiclass", 2), torch.tensor([0.75, 0.25]).log().expand(4, 2)
+    assert float(told(task, prior, y)) == pytest.approx(0, abs=1e-6)
+    assert float(told(task, 50 * F.one_hot(y).float(), y)) == pytest.approx(1, abs=1e-6)
+    half = (0.5 * F.one_hot(y) + 0.5 * prior.exp()).log()
+    expected = 1 - F.cross_entropy(half, y) / F.cross_entropy(prior, y)
+    assert float(told(task, half, y)) == pytest.approx(float(expected), abs=1e-6)
     targets = torch.tensor([[1.0, float("nan")], [0.0, float("nan")]])
-    assert tells_the_label(Task("binary", 2), torch.tensor([[3.0, 0.0], [3.0, 0.0]]), targets).tolist() == [True, False]
+    assert float(told(Task("binary", 2), torch.zeros(2, 2), targets)) == pytest.approx(0, abs=1e-5)
+
+
+def test_a_variant_half_no_better_than_chance_sends_no_reversed_gradient() -> None:
+    seen = {}
+    for worst in (False, True):
+        method, data = build({"values": "inputs"}, variant_gradient=-1.0, ramp_steps=0), batch()
+        with torch.no_grad():
+            method.variant_classifier.weight *= 20
+            logits = method.variant_classifier(method.train().model.disentangle(data).variant)
+        torch.manual_seed(1)
+        data.y = logits.argmin(1) if worst else logits.argmax(1)
+        method.loss(data, 0)["variant"].backward()
+        seen[worst] = float(method.model.scores.qk.weight.grad.abs().sum())
+    assert seen[True] == 0
+    assert seen[False] > 0
 
 
 def test_a_reversed_gradient_grows_over_the_first_steps() -> None:
     method, data = build(variant_gradient=-1.0, ramp_steps=4), batch()
-    seen = []
-    for _ in range(5):
-        seen.append(method._variant_gradient())
+    seen = [float(method._variant_gradient()) for _ in range(5)]
     assert seen == [-0.25, -0.5, -0.75, -1.0, -1.0]
     method.eval().loss(data, 0)
     assert int(method.step) == 5

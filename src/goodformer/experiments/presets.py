@@ -1,8 +1,8 @@
 """From names to a full configuration: a method, its preset, a data set, a budget.
 
-Settings live in ``settings/<method>.yaml`` beside the paper's numbers; ``settings/budgets.yaml`` says what a budget cuts.
-A configuration is built in layers, later ones winning: what the preset always sets, what it sets for the model, what it
-sets for the benchmark, the budget, and the overrides given.
+Settings live in ``settings/<method>.yaml`` beside the paper's numbers; ``settings/budgets.yaml`` says what a budget
+cuts. A configuration is built in layers, later ones winning: what the preset always sets, what it sets for the model,
+what it sets for the benchmark, the budget, and the overrides given.
 """
 
 from __future__ import annotations

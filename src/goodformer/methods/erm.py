@@ -22,8 +22,7 @@ class ERM(Method):
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
-        logits: Tensor = self.classifier(self.model.readout(self.model(batch), batch))
-        return logits
+        return self.classifier(self.model.readout(self.model(batch), batch))
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """The mean loss."""

@@ -16,6 +16,9 @@ from goodformer.models.goodformer import Disentangled, GOODFormer
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
+ENOUGH = 0.2
+"""Share of the labels' entropy below which the adversary's reversed gradient fades in proportion."""
+
 
 class GOODFormerMethod(Method):
     """L = a_c l(y_c) + L_I + a_S L_S + a_E L_E + a_PSE L_PSE + a_B L_B; the prediction is y_c.
@@ -26,12 +29,15 @@ class GOODFormerMethod(Method):
 
     Paper: Liao et al., "Invariant Graph Transformer for Out-of-Distribution Generalization", KDD 2026, Eq. 17.
     Differs from the paper: L_S reaches the scores scaled by ``variant_gradient``; a negative scale makes the variant
-        half an adversary: layers and w_s learn to read the label in it, and the mask moves out of it what they read,
-        as long as that is more than chance. L_B and l(y_c) are additions
+        half an adversary: layers and w_s learn to read the label in it, and the mask moves out of it what they read.
+        The reversed gradient fades as the variant half ends telling more than label frequencies do: pushing further
+        would make its predictions wrong, not ignorant. L_B and l(y_c) are additions
         (weight 0 in the preset ``paper``); the published code has l(y_c) with weight 1, mean with weight 0.1, the
         variance per graph, entropies of both attentions and a_E / (epoch + 1).
     Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
     """
+
+    step: Tensor
 
     def __init__(
         self,
@@ -47,7 +53,8 @@ class GOODFormerMethod(Method):
         ] = "graphs",
         variant_weight: Annotated[float, Field(ge=0, description="a_S, of the variant half's loss.")] = 1.0,
         variant_gradient: Annotated[
-            float, Field(description="Scale of the variant half's gradient to the scores: 1 flows, 0 is cut, < 0 reverses.")
+            float,
+            Field(description="Scale of the variant half's gradient to the scores: 1 flows, 0 is cut, < 0 reverses."),
         ] = 1.0,
         ramp_steps: Annotated[int, Field(ge=0, description="Steps over which a reversed gradient grows.")] = 300,
         entropy_weight: Annotated[float, Field(ge=0, description="a_E, of the entropy of attention.")] = 0.1,
@@ -100,13 +107,12 @@ class GOODFormerMethod(Method):
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """All terms of the objective, weighted."""
         scale = self._variant_gradient()
-        gate = scale if scale >= 0 else torch.full((batch.num_graphs,), scale, device=batch.y.device)
-        found = self.model.disentangle(batch, variant_gradient=gate)
+        found = self.model.disentangle(batch, variant_gradient=scale)
         assert found.variant is not None
         y_c = self.invariant_classifier(found.invariant)  # (B, C)
         y_s = self.variant_classifier(found.variant)
-        if isinstance(gate, Tensor):
-            gate *= tells_the_label(self.task, y_s.detach(), batch.y)
+        if self.variant_gradient < 0:
+            scale *= (told(self.task, y_s.detach(), batch.y) / ENOUGH).clamp(0, 1)
         intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # (B, B)
         terms = {
             "invariant": self.invariant_weight * mean_loss(self.task, y_c, batch.y),
@@ -126,13 +132,11 @@ class GOODFormerMethod(Method):
         weight: float = getattr(self, f"{name}_weight")
         return weight > 0
 
-    def _variant_gradient(self) -> float:
+    def _variant_gradient(self) -> Tensor:
         """The scale of the gradient from the variant half to the scores, a reversed one growing over first steps."""
-        if self.training:
-            self.step += 1
-        if self.variant_gradient >= 0 or not self.ramp_steps:
-            return self.variant_gradient
-        return self.variant_gradient * min(1.0, int(self.step) / self.ramp_steps)
+        self.step += self.training
+        grown = 1.0 if self.variant_gradient >= 0 else self.step / max(self.ramp_steps, 1)
+        return torch.as_tensor(self.variant_gradient * grown, device=self.step.device).clamp(self.variant_gradient)
 
     def _entropy_weight(self, epoch: int) -> float:
         return self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
@@ -167,16 +171,14 @@ def intervene(y_c: Tensor, y_s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return pairs, y[:, None].expand(len(y), len(y), *y.shape[1:])
 
 
-def tells_the_label(task: Task, logits: Tensor, y: Tensor) -> Tensor:
-    """Graphs (B,) whose label is predicted better than by the batch's label frequencies alone.
-
-    An adversary needs to be answered only there: pushing a prediction below chance would make it wrong, not ignorant.
-    """
+def told(task: Task, logits: Tensor, y: Tensor) -> Tensor:
+    """The share of the labels' entropy that predictions take away: 1 knows all, 0 no more than label frequencies."""
     if task.kind == "multiclass":
-        prior = torch.bincount(y, minlength=task.outputs).clamp(min=1e-6).log().to(logits).log_softmax(-1)
+        prior = torch.bincount(y, minlength=task.outputs).clamp(min=1e-6).log().to(logits)
     else:
         prior = torch.nanmean(y, 0).nan_to_num(0.5).clamp(1e-3, 1 - 1e-3).logit()
-    return losses(task, logits, y) < losses(task, prior.expand_as(logits), y)
+    ignorant = mean_loss(task, prior.expand_as(logits), y)
+    return 1 - mean_loss(task, logits, y) / ignorant.clamp(min=1e-6)
 
 
 def intervention_variance(intervened: Tensor, of: Literal["risks", "graphs"]) -> Tensor:

@@ -63,8 +63,7 @@ class GIN(GraphModel):
     def layer(self, depth: int, h: Tensor, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
         """One layer: messages, BatchNorm, ReLU (not after the last), dropout."""
         h = self.norms[depth](self.layers[depth](h, layout, self.edges[depth](batch), edge_weight))
-        out: Tensor = self.dropout(h if depth == len(self.layers) - 1 else h.relu())
-        return out
+        return self.dropout(h if depth == len(self.layers) - 1 else h.relu())
 
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """The mean over the nodes of each graph (B, D)."""

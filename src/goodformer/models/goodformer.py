@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import torch
@@ -68,6 +69,8 @@ class GOODFormer(GraphModel):
     Paper silent on: normalisation, dropout, residuals, how heads are joined into one mask, node inputs.
     """
 
+    mean_entropy: Tensor
+
     def __init__(
         self,
         spec: FeatureSpec,
@@ -115,10 +118,12 @@ class GOODFormer(GraphModel):
         self.mask_kind, self.sample, self.values, self.node_weights = mask, sample, values, node_weights
         self.solver, self.entropy_decay = temperature, entropy_decay
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
-        gps = {"norm": norm, "p": dropout_rate, "aggregation": aggregation, "combine": combine}
-        half = {"norm": norm, "p": dropout_rate, "aggregation": aggregation}
-        self.trunk = nn.ModuleList(GPSLayer(dim, heads, **gps) for _ in range(trunk_layers))
-        self.scores, self.embed = Scores(dim, heads, bounded), Half(dim, **half)
+        gps = partial(
+            GPSLayer, dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine
+        )
+        half = partial(Half, dim, norm=norm, p=dropout_rate, aggregation=aggregation)
+        self.trunk = nn.ModuleList(gps() for _ in range(trunk_layers))
+        self.scores, self.embed = Scores(dim, heads, bounded), half()
         self.target = Encoding.parse(target) if encoder_layers else None
         self.encodings = tuple(dict.fromkeys((*inputs, *([target] if encoder_layers else []))))
         if self.target:
@@ -129,11 +134,11 @@ class GOODFormer(GraphModel):
             self.join = nn.Linear(dim + encoder_dim, dim)
         self.predictor_kind = predictor
         if predictor == "gt":
-            self.predictor = nn.ModuleList(GPSLayer(dim, heads, **gps) for _ in range(predictor_layers))
+            self.predictor = nn.ModuleList(gps() for _ in range(predictor_layers))
         elif predictor == "mlp":
             self.predictor = nn.ModuleList(mlp(dim, 2 * dim, dim, dropout_rate) for _ in range(predictor_layers))
         else:
-            self.second_scores, self.second_embed = Scores(dim, heads, bounded), Half(dim, **half)
+            self.second_scores, self.second_embed = Scores(dim, heads, bounded), half()
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
 
     # ---------------------------------------------------------------- the contract
@@ -161,10 +166,10 @@ class GOODFormer(GraphModel):
             batch: Graphs.
             both: False embeds the invariant half only.
             edge_weight: Multiplies the messages along each edge, (E,).
-            variant_gradient: Scale of the gradient that reaches the scores through the variant half, one number or one
-                a graph (B,): 1 is the paper's, 0 cuts it, a negative one reverses it, so that what the layers and the
-                variant classifier learn to read in the variant half is what the disentangler moves out of it. A tensor
-                is read when the gradient flows, so it may still be changed after this call.
+            variant_gradient: Scale of the gradient that reaches the scores through the variant half: 1 is the paper's,
+                0 cuts it, a negative one reverses it, so that what the layers and the variant classifier learn to read
+                in the variant half is what the disentangler moves out of it. A tensor is read when the gradient flows,
+                so it may still be changed after this call.
         """
         layout, edges = Layout(batch), self.edges(batch)
         inputs = self.nodes(batch)

@@ -1,0 +1,1 @@
+"""Layers: tensors with an equation number."""

@@ -38,8 +38,7 @@ class Attention(nn.Module):
         q, k, v = split_heads(layout.pad(self.qkv(h)), self.heads, 3)  # each (B, H, n, D/H)
         bias = key_bias(layout, node_weight, h.dtype)  # (B, 1, 1, n)
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        out: Tensor = self.out(layout.unpad(mixed.transpose(1, 2).flatten(2)))
-        return out
+        return self.out(layout.unpad(mixed.transpose(1, 2).flatten(2)))
 
 
 def split_heads(padded: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:

@@ -73,5 +73,4 @@ class Half(nn.Module):
         values = values.view(*values.shape[:2], heads, -1).transpose(1, 2)  # (B, H, n, D/H)
         attended = layout.unpad((attention @ values).transpose(1, 2).flatten(2))
         both = self.norm_in(attended + self.local(z, layout, edges, edge_weight))
-        out: Tensor = self.norm_out(both + self.mlp(both))
-        return out
+        return self.norm_out(both + self.mlp(both))

@@ -14,6 +14,9 @@ from goodformer.spec import Encoding, Features, FeatureSpec
 class CodeEmbedding(nn.Module):
     """The sum of one learned vector a categorical column; codes beyond those known share the last vector."""
 
+    start: Tensor
+    last: Tensor
+
     def __init__(self, sizes: Sequence[int], dim: int) -> None:
         super().__init__()
         starts = torch.tensor([0, *sizes]).cumsum(0)
@@ -68,5 +71,4 @@ class EdgeInput(nn.Module):
         if self.own is None:
             return None
         attr = batch.edge_attr if self.kind == "categorical" else batch.edge_attr.float()
-        out: Tensor = self.own(attr)
-        return out
+        return self.own(attr)

@@ -50,5 +50,4 @@ class GPSLayer(nn.Module):
         local = self.norm_local(h + self.drop_local(self.local(h, layout, edges, edge_weight)))
         attended = self.norm_attention(h + self.drop_attention(self.attention(h, layout, node_weight)))
         both = local + attended if self.join is None else self.join(torch.cat((local, attended), 1))
-        out: Tensor = self.norm_out(both + self.drop_ffn(self.ffn(both)))
-        return out
+        return self.norm_out(both + self.drop_ffn(self.ffn(both)))

@@ -24,13 +24,6 @@ class _Scaled(torch.autograd.Function):
 def scale_gradient(x: Tensor, scale: float | Tensor) -> Tensor:
     """x itself; its gradient is multiplied by ``scale``: 1 passes, 0 cuts, -1 reverses (Ganin & Lempitsky, 2015).
 
-    A tensor (B,) scales each entry of the first dimension by its own number, read when the gradient flows.
+    A tensor is read when the gradient flows, so that it may depend on what happens to x.
     """
-    if isinstance(scale, Tensor):
-        scale = scale.view(-1, *[1] * (x.dim() - 1))  # a view: it follows later changes
-    elif scale == 1:
-        return x
-    elif scale == 0:
-        return x.detach()
-    out: Tensor = _Scaled.apply(x, scale)
-    return out
+    return _Scaled.apply(x, scale)

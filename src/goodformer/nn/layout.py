@@ -69,8 +69,7 @@ class Layout:
 
     def unpad(self, padded: Tensor) -> Tensor:
         """(B, n, D) -> (N, D)."""
-        rows: Tensor = _Unpad.apply(padded.reshape(-1, *padded.shape[2:]), self.place)
-        return rows
+        return _Unpad.apply(padded.reshape(-1, *padded.shape[2:]), self.place)
 
     def pairs(self, source: Tensor, target: Tensor) -> Tensor:
         """Positions of node pairs (target row, source column) in a flattened (B, n, n) tensor."""

@@ -55,5 +55,4 @@ class GIN(nn.Module):
         self, h: Tensor, layout: Layout, edges: Tensor | None = None, weight: Tensor | None = None
     ) -> Tensor:
         """(N, D) -> (N, D'), edge vectors (E, D) and edge weights (E,) optional."""
-        out: Tensor = self.mlp(h + gather_messages(h, layout, edges, weight, self.aggregation))
-        return out
+        return self.mlp(h + gather_messages(h, layout, edges, weight, self.aggregation))
