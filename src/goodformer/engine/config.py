@@ -106,6 +106,8 @@ class RunConfig(Checked):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A config from plain values, as ``to_dict`` gives them."""
+        if not isinstance(values, Mapping):
+            raise InputError(f"the config of a run is {type(values).__name__}, not settings; restore the file.")
         return cls(**values)
 
     @classmethod
