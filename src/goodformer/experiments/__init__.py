@@ -1,0 +1,1 @@
+"""Many runs: presets, the quick start, measurements, tables from records."""
