@@ -56,9 +56,7 @@ def test_the_paper_objective_is_its_equation() -> None:
     terms = method.loss(data, epoch=7)
     found = method.model.disentangle(data)
     y_c, y_s = method.invariant_classifier(found.invariant), method.variant_classifier(found.variant)
-    each = torch.stack(
-        [F.cross_entropy(y_c * y_s[j].sigmoid(), data.y, reduction="none") for j in range(len(y_s))], 1
-    )
+    each = torch.stack([F.cross_entropy(y_c * y_s[j].sigmoid(), data.y, reduction="none") for j in range(len(y_s))], 1)
     torch.testing.assert_close(terms["intervention"], each.mean())
     torch.testing.assert_close(terms["variance"], 10 * each.mean(0).var())
     torch.testing.assert_close(terms["variant"], F.cross_entropy(y_s, data.y))

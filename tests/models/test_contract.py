@@ -41,9 +41,7 @@ def test_shapes(model: GraphModel) -> None:
 def test_a_graph_alone_is_the_same_graph_in_a_batch(model: GraphModel) -> None:
     together = embed(model, batch())
     for g, part in enumerate(graphs()):
-        torch.testing.assert_close(
-            embed(model, Batch.from_data_list([part]))[0], together[g], atol=1e-4, rtol=1e-3
-        )
+        torch.testing.assert_close(embed(model, Batch.from_data_list([part]))[0], together[g], atol=1e-4, rtol=1e-3)
 
 
 def test_renumbering_nodes_changes_nothing(model: GraphModel) -> None:

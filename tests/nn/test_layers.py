@@ -15,7 +15,7 @@ from goodformer.nn.features import CodeEmbedding, NodeInput
 from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, gather_messages
-from goodformer.nn.readout import mean_nodes, node_weight
+from goodformer.nn.readout import mean_nodes, node_share
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch, graphs
 
@@ -100,9 +100,7 @@ def test_gps_layer_equals_pyg_gpsconv(norm: str) -> None:
     oracle.mlp[0].load_state_dict(ours.ffn[0].state_dict())
     oracle.mlp[3].load_state_dict(ours.ffn[3].state_dict())
     h = torch.randn(layout.num_nodes, dim)
-    torch.testing.assert_close(
-        ours(h, layout), oracle(h, data.edge_index, batch=data.batch), atol=1e-4, rtol=1e-3
-    )
+    torch.testing.assert_close(ours(h, layout), oracle(h, data.edge_index, batch=data.batch), atol=1e-4, rtol=1e-3)
 
 
 def test_gin_with_edge_features_equals_pyg() -> None:
@@ -183,18 +181,27 @@ def test_bounded_scores_stay_within_their_scale() -> None:
     assert e.abs().max() <= 4.0 + 1e-4
 
 
-def test_node_weight_and_weighted_mean() -> None:
+def test_node_share_and_weighted_mean() -> None:
     data = batch()
     layout = Layout(data)
-    weight = torch.rand(layout.src.numel())
-    got, h = node_weight(weight, layout), torch.randn(layout.num_nodes, 3)
+    mask = torch.rand(layout.src.numel())
+    got, h = node_share(mask, layout), torch.randn(layout.num_nodes, 3)
     for v in range(layout.num_nodes):
-        around = weight[layout.dst == v]
-        assert got[v] == pytest.approx(float(around.mean()) if len(around) else 1.0, abs=1e-6)
+        around = mask[layout.dst == v]
+        expected = float(around.square().sum() / around.sum()) if len(around) else 1.0
+        assert float(got[v]) == pytest.approx(expected, abs=1e-5)
     pooled = mean_nodes(h, layout, got)
     for g in range(layout.num_graphs):
         here = layout.graph == g
         torch.testing.assert_close(pooled[g], (h[here] * got[here, None]).sum(0) / got[here].sum())
+
+
+def test_a_node_of_a_kept_subgraph_belongs_to_it_whatever_else_it_carries() -> None:
+    layout = Layout(batch((20,), p=0.3))
+    kept = (layout.src < 5) & (layout.dst < 5)
+    share = node_share(kept.float(), layout)
+    touched = torch.zeros(20).index_fill(0, layout.dst[kept], 1.0)
+    torch.testing.assert_close(share, touched)
 
 
 def test_byte_dropout_keeps_the_share_and_the_mean() -> None:

@@ -186,4 +186,3 @@ def intervention_variance(intervened: Tensor, of: Literal["risks", "graphs"]) ->
     if intervened.shape[1] < 2:
         return intervened.new_zeros(())
     return intervened.mean(0).var() if of == "risks" else intervened.var(1).mean()
-

@@ -21,7 +21,7 @@ from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.gradient import scale_gradient
 from goodformer.nn.layout import Layout
-from goodformer.nn.readout import mean_nodes, node_weight
+from goodformer.nn.readout import mean_nodes, node_share
 from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
 from goodformer.registry import InputError
 from goodformer.spec import Encoding, FeatureSpec
@@ -118,9 +118,7 @@ class GOODFormer(GraphModel):
         self.mask_kind, self.sample, self.values, self.node_weights = mask, sample, values, node_weights
         self.solver, self.entropy_decay = temperature, entropy_decay
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
-        gps = partial(
-            GPSLayer, dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine
-        )
+        gps = partial(GPSLayer, dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
         half = partial(Half, dim, norm=norm, p=dropout_rate, aggregation=aggregation)
         self.trunk = nn.ModuleList(gps() for _ in range(trunk_layers))
         self.scores, self.embed = Scores(dim, heads, bounded), half()
@@ -180,8 +178,8 @@ class GOODFormer(GraphModel):
         noise = self._draw(layout)
         mask = self._mask(scores, layout, noise)  # M, (E,)
         opposite = scale_gradient(scores, variant_gradient) if both else None  # E again, as the variant half sees it
-        rest = None if opposite is None else 1 - self._mask(opposite, layout, noise)
-        halves = _Halves(layout, edges, mask, rest, edge_weight)
+        outside = None if opposite is None else self._mask(opposite, layout, noise)
+        halves = _Halves(layout, edges, mask, outside, edge_weight)
         attention, entropy, temperature = self._attend(scores, opposite, layout)
         share = halves.node_weight if self.node_weights else None
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
@@ -282,15 +280,17 @@ class _Halves:
     """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone."""
 
     def __init__(
-        self, layout: Layout, edges: Tensor | None, mask: Tensor, rest: Tensor | None, given: Tensor | None
+        self, layout: Layout, edges: Tensor | None, mask: Tensor, outside: Tensor | None, given: Tensor | None
     ) -> None:
-        self.single = layout
-        self.both = rest is not None
+        self.single, self.both = layout, outside is not None
         self.layout = layout.twice() if self.both else layout
         self.edges = None if edges is None else self.copy(edges)
-        weight = mask if rest is None else torch.cat((mask, rest))  # A_c = M * A, A_s = (1 - M) * A
+        weight, share = mask, node_share(mask, layout)
+        if outside is not None:  # A_c = M * A, A_s = (1 - M) * A, and nodes likewise
+            weight = torch.cat((mask, 1 - outside))
+            share = torch.cat((share, 1 - node_share(outside, layout)))
         self.edge_weight = weight if given is None else weight * self.copy(given)
-        self.node_weight = node_weight(self.edge_weight, self.layout)
+        self.node_weight = share
 
     def copy(self, rows: Tensor) -> Tensor:
         """Rows for both halves."""

@@ -51,8 +51,6 @@ class GIN(nn.Module):
         self.mlp = mlp
         self.aggregation: Aggregation = aggregation
 
-    def forward(
-        self, h: Tensor, layout: Layout, edges: Tensor | None = None, weight: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, h: Tensor, layout: Layout, edges: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """(N, D) -> (N, D'), edge vectors (E, D) and edge weights (E,) optional."""
         return self.mlp(h + gather_messages(h, layout, edges, weight, self.aggregation))

@@ -21,9 +21,14 @@ def mean_nodes(h: Tensor, layout: Layout, weight: Tensor | None = None) -> Tenso
     return sum_nodes(h * weight[:, None], layout) / total.clamp(min=1e-6)[:, None]
 
 
-def node_weight(edge_weight: Tensor, layout: Layout) -> Tensor:
-    """The mean weight of the edges at each node (N,); a node without edges weighs 1."""
-    counts = edge_weight.new_zeros(2, layout.num_nodes)
-    both = torch.stack((edge_weight, torch.ones_like(edge_weight)))  # (2, E)
-    total, degree = counts.index_add(1, layout.dst, both)
-    return torch.where(degree > 0, total / degree.clamp(min=1), 1.0)
+def node_share(mask: Tensor, layout: Layout) -> Tensor:
+    """How far each node belongs to the subgraph a mask (E,) keeps: sum of M^2 / sum of M over its edges, (N,).
+
+    A mean of the mask in which kept edges count: a motif's node that also carries an edge to the rest belongs to the
+    motif all the same, and a hub with many edges of little weight belongs no more than they do. A node without edges
+    belongs to the subgraph.
+    """
+    both = torch.stack((mask.square(), mask))  # (2, E)
+    squares, total = mask.new_zeros(2, layout.num_nodes).index_add(1, layout.dst, both)
+    lonely = torch.ones_like(total).index_fill(0, layout.dst, 0.0)
+    return squares / total.clamp(min=1e-6) + lonely

@@ -95,9 +95,7 @@ def _entropy_and_slope(x: Tensor, weight: Tensor, log_b: Tensor) -> tuple[Tensor
     return (entropy * weight).sum(-1), -(b.square() * variance * weight).sum(-1)
 
 
-def descend_temperature(
-    logits: Tensor, rows: Tensor, target: Tensor, steps: int = 10, rate: float = 1e-3
-) -> Tensor:
+def descend_temperature(logits: Tensor, rows: Tensor, target: Tensor, steps: int = 10, rate: float = 1e-3) -> Tensor:
     """The paper's way to the temperature (Eq. 10): Adam on |H - target| from t = 1, (B, H).
 
     With the published 10 steps at rate 0.001, t moves by about 1 % at most.
