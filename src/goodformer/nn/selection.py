@@ -1,0 +1,74 @@
+"""Choosing the edges of a subgraph: the best share of each graph's edges, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from goodformer.nn.layout import Layout
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of a split graph.
+
+    Attributes:
+        edge_weight: Weight of every edge, 0 where it belongs to the other side, (E,).
+        node_factor: n_G / |V_part| at the ends of the side's edges and 0 elsewhere, (N, 1): multiplied by it, node
+            embeddings have as their mean over a graph the mean over the side's own nodes.
+    """
+
+    edge_weight: Tensor
+    node_factor: Tensor
+
+
+def split(score: Tensor, layout: Layout, share: float) -> tuple[Part, Part]:
+    """The top ``share`` of each graph's edges with weights sigmoid(s), and the rest with weights sigmoid(-s)."""
+    keep, weight = top_edges(score, layout, share), score.sigmoid()
+    invariant = Part(weight * keep, node_factor(keep, layout))
+    return invariant, Part((1 - weight) * ~keep, node_factor(~keep, layout))
+
+
+def top_edges(score: Tensor, layout: Layout, share: float) -> Tensor:
+    """True at the ceil(share * E_G) edges of highest score of each graph, (E,); directions are edges of their own."""
+    return _best(score, layout.graph[layout.src], layout.num_graphs, share)
+
+
+def top_pairs(score: Tensor, layout: Layout, share: float) -> Tensor:
+    """As `top_edges`, over node pairs: both directions of an edge are kept or dropped by their mean score, (E,)."""
+    number, count = layout.undirected()
+    total, degree = score.new_zeros(2, count).index_add(1, number, torch.stack((score, torch.ones_like(score))))
+    graph = number.new_zeros(count).scatter_(0, number, layout.graph[layout.src])
+    return _best(total / degree, graph, layout.num_graphs, share)[number]
+
+
+def straight_through(keep: Tensor, soft: Tensor) -> Tensor:
+    """0 or 1 as ``keep`` says, with the gradient of ``soft``."""
+    return soft + (keep.to(soft) - soft).detach()
+
+
+def node_factor(keep: Tensor, layout: Layout) -> Tensor:
+    """See `Part`; where no edge of a graph is kept, all its nodes count, (N, 1)."""
+    ends = torch.cat((layout.src[keep], layout.dst[keep]))
+    inside = torch.zeros(layout.num_nodes, device=ends.device).index_fill(0, ends, 1.0)
+    size = torch.zeros(layout.num_graphs, device=ends.device).index_add(0, layout.graph, inside)  # (B,)
+    factor = inside * (layout.sizes / size.clamp(min=1))[layout.graph]
+    return torch.where(size[layout.graph] > 0, factor, 1.0)[:, None]
+
+
+def _best(score: Tensor, group: Tensor, groups: int, share: float) -> Tensor:
+    """True at the ceil(share * size) highest scores of each group; among equals the first in order."""
+    sizes = torch.bincount(group, minlength=groups)
+    quota = (sizes.double() * share - 1e-6).ceil()  # 0.55 * 100 is a little more than 55
+    order = _coarse(score).argsort(descending=True, stable=True)
+    order = order[group[order].argsort(stable=True)]  # by group, then score, then position
+    rank = torch.arange(order.numel(), device=order.device) - (sizes.cumsum(0) - sizes)[group[order]]
+    return torch.empty_like(rank, dtype=torch.bool).scatter_(0, order, rank < quota[group[order]])
+
+
+def _coarse(score: Tensor) -> Tensor:
+    """Scores to 14 binary digits: edges that look alike tie, instead of being told apart by the batch's rounding."""
+    mantissa, exponent = torch.frexp(score.detach())
+    return torch.ldexp((mantissa * 2**14).round(), exponent)
