@@ -38,12 +38,15 @@ def goodformer(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_answers_in_half_a_second() -> None:
-    seconds = []
-    for _ in range(4):
-        start = time.perf_counter()
-        assert goodformer("--help").returncode == 0
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.5
+    """One of a few tries, since other tests may keep the machine busy."""
+    assert any(seconds_of_help() < 0.5 for _ in range(10))
+
+
+def seconds_of_help() -> float:
+    """Wall time of ``goodformer --help``."""
+    start = time.perf_counter()
+    assert goodformer("--help").returncode == 0
+    return time.perf_counter() - start
 
 
 def test_help_and_import_load_nothing_heavy() -> None:
