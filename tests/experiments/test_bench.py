@@ -1,0 +1,67 @@
+"""The benchmarks measure what they say; how fast a machine is is never tested."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from goodformer.data import load_benchmark
+from goodformer.experiments import bench
+from goodformer.nn.layout import Layout
+
+
+def test_work_is_timed_in_turns() -> None:
+    order: list[str] = []
+    slow, fast = bench.interleaved(3, lambda: (order.append("a"), time.sleep(0.02)), lambda: order.append("b"))
+    assert order == ["a", "b"] * 4
+    assert slow >= 0.02 > fast
+
+
+def test_matrix_products_are_noted_forward_and_backward_and_run_again() -> None:
+    layer, x = torch.nn.Linear(5, 7), torch.randn(3, 5, requires_grad=True)
+    with bench.products_of(lambda: layer(x).sum().backward()) as again:
+        again()
+    seen = bench._Products()
+    with seen:
+        layer(x).sum().backward()
+    assert [call[0]._schema.name for call in seen.calls] == ["aten::addmm", "aten::mm", "aten::mm"]
+    shapes = [tuple(part.shape for part in call[1] if isinstance(part, torch.Tensor)) for call in seen.calls]
+    assert shapes[0] == ((7,), (3, 5), (5, 7))
+
+
+def test_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "NODES", (10, 20, 30))
+    monkeypatch.setattr(bench, "_step_memory", lambda size: float(size))
+    results = bench.run(quick=True, progress=False)
+    missing = set(bench.GOALS) - set(results)
+    assert missing == set()
+    assert all(value >= 0 for value in results.values())
+    assert results["step_over_matmul"] > 1
+    assert 0 <= results["temperature_share_150"] < 1
+    text = bench.table(results)
+    assert "training step / its matrix products alone" in text
+    assert "<= 1.6" in text
+
+
+def test_memory_is_counted_in_a_process_of_its_own() -> None:
+    assert bench._step_memory(8) > 2**20
+
+
+def test_ladders_are_ladders() -> None:
+    data = bench.ladders(10, 3, ("closed_walks:6",))
+    layout = Layout(data)
+    assert (layout.num_graphs, layout.num_nodes, data.edge_index.shape[1]) == (3, 30, 3 * 2 * 13)
+    assert data.closed_walks_6.shape == (30, 6)
+    assert (layout.graph[layout.src] == layout.graph[layout.dst]).all()
+
+
+def test_the_cache_folder_is_put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
+    import os
+
+    with bench.uncached():
+        assert os.environ["GOODFORMER_CACHE"] != str(tmp_path)
+        load_benchmark("good-motif", graphs=100)
+    assert os.environ["GOODFORMER_CACHE"] == str(tmp_path)
