@@ -24,7 +24,7 @@ class GOODFormerMethod(Method):
     """L = a_c l(y_c) + L_I + a_S L_S + a_E L_E + a_PSE L_PSE + a_B L_B; the prediction is y_c.
 
     L_I = a_m mean + lambda Var of the losses l_ij of y_c,i * sigmoid(y_s,j) over all pairs of the batch (Eqs. 14, 15);
-    L_S = l(y_s) (Eq. 16); L_E the entropy of attention (Eq. 7); L_PSE the L1 distance of the recovered encodings
+    L_S = l(y_s) (Eq. 16); L_E the entropy of attention (Eq. 8); L_PSE the L1 distance of the recovered encodings
     (Eq. 12); L_B keeps the mask small.
 
     Paper: Liao et al., "Invariant Graph Transformer for Out-of-Distribution Generalization", KDD 2026, Eq. 17.
@@ -55,9 +55,9 @@ class GOODFormerMethod(Method):
         variant_gradient: Annotated[
             float,
             Field(description="Scale of the variant half's gradient to the scores: 1 flows, 0 is cut, < 0 reverses."),
-        ] = 1.0,
+        ] = -1.0,
         ramp_steps: Annotated[int, Field(ge=0, description="Steps over which a reversed gradient grows.")] = 300,
-        entropy_weight: Annotated[float, Field(ge=0, description="a_E, of the entropy of attention.")] = 0.1,
+        entropy_weight: Annotated[float, Field(ge=0, description="a_E, of the entropy of attention.")] = 0.0,
         entropy_of: Annotated[
             Literal["invariant", "both"], Field(description="Entropy of Softmax(E) alone, or of Softmax(-E) too.")
         ] = "invariant",
@@ -68,9 +68,11 @@ class GOODFormerMethod(Method):
         budget: Annotated[
             Literal["kl", "size"],
             Field(description="kl: each edge towards a Bernoulli of rate r; size: the mean mask above r costs."),
-        ] = "kl",
-        budget_weight: Annotated[float, Field(ge=0, description="a_B, of the mask's budget.")] = 0.0,
-        budget_rate: Annotated[float, Field(gt=0, lt=1, description="r, the share of edges the mask may keep.")] = 0.3,
+        ] = "size",
+        budget_weight: Annotated[float, Field(ge=0, description="a_B, of the mask's budget.")] = 0.5,
+        budget_rate: Annotated[
+            float, Field(gt=0, lt=1, description="r, the share of a graph's edges that the mask may keep free of cost.")
+        ] = 0.01,
     ) -> None:
         if not isinstance(model, GOODFormer):
             raise InputError(
@@ -142,7 +144,7 @@ class GOODFormerMethod(Method):
         return self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
 
     def _entropy(self, found: Disentangled) -> Tensor:
-        """L_E: mean entropy of the attention over graphs and heads (Eq. 7)."""
+        """L_E: mean entropy of the attention over graphs and heads (Eq. 8)."""
         return found.entropy[0].mean() if self.entropy_of == "invariant" else found.entropy.mean(1).mean(1).sum()
 
     def _recovery(self, found: Disentangled, batch: Batch) -> Tensor:

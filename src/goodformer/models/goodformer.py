@@ -22,6 +22,7 @@ from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.gradient import scale_gradient
 from goodformer.nn.layout import Layout
 from goodformer.nn.readout import mean_nodes, node_share
+from goodformer.nn.sampling import concrete, shared_noise
 from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
 from goodformer.registry import InputError
 from goodformer.spec import Encoding, FeatureSpec
@@ -83,8 +84,8 @@ class GOODFormer(GraphModel):
         encoder_dim: Annotated[int, Field(ge=1, description="Width of the subgraph encodings.")] = 32,
         inputs: Inputs = ("closed_walks:6",),
         target: Annotated[str, Field(description="Encoding the encoder recovers, as name:width.")] = "laplacian:8",
-        dropout_rate: Rate = 0.0,
-        norm: NormName = "layer",
+        dropout_rate: Rate = 0.2,
+        norm: NormName = "batch",
         aggregation: AggregationName = "log",
         combine: CombineName = "sum",
         bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
@@ -98,7 +99,7 @@ class GOODFormer(GraphModel):
         ] = "none",
         values: Annotated[
             Literal["trunk", "inputs"], Field(description="What the halves are computed from.")
-        ] = "trunk",
+        ] = "inputs",
         node_weights: Annotated[
             bool, Field(description="Weigh nodes by their edges' masks in pooling and in the predictor's attention.")
         ] = True,
@@ -207,8 +208,7 @@ class GOODFormer(GraphModel):
         """Logistic noise of every edge (E,), the same for its two directions, where masks are drawn at random."""
         if self.sample == "none" or not self.training:
             return None
-        number, count = layout.undirected()
-        return torch.rand(count, device=number.device).clamp(1e-6, 1 - 1e-6).logit()[number]
+        return shared_noise(layout)
 
     def _mask(self, scores: Tensor, layout: Layout, noise: Tensor | None) -> Tensor:
         """M = sigmoid(E) at the edges (Eq. 4), with noise a draw from the binary concrete distribution (E,)."""
@@ -217,7 +217,7 @@ class GOODFormer(GraphModel):
         logits = edge_logits(scores, layout, symmetric=True)
         if noise is None:
             return logits.sigmoid()
-        drawn = (logits + noise).sigmoid()
+        drawn = concrete(logits, noise)
         return drawn if self.sample == "soft" else drawn + (drawn.round() - drawn).detach()
 
     def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
