@@ -14,6 +14,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for runs and picture.")] = Path(
         "quickstart"
     ),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of both runs.")] = 0,
     threads: options.Threads = 1,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -23,6 +24,7 @@ def command(
     [bold]Examples[/bold]
 
       goodformer quickstart
+      goodformer quickstart --seed 1
       goodformer quickstart -o elsewhere --json
 
     A second call continues what was stopped and shows at once what is finished.
@@ -30,7 +32,7 @@ def command(
     with output.working():
         from goodformer.experiments import quickstart
 
-        report = quickstart.run(out, threads=threads, progress=not quiet)
+        report = quickstart.run(out, seed=seed, threads=threads, progress=not quiet)
     if as_json:
         output.document(report)
         return
