@@ -4,15 +4,19 @@ from goodformer.methods.base import Method, Prediction
 from goodformer.methods.erm import ERM
 from goodformer.methods.goodformer import GOODFormerMethod
 from goodformer.methods.gsat import GSAT
+from goodformer.methods.irm import IRM
+from goodformer.methods.vrex import VREx
 from goodformer.registry import Registry
 
 METHODS: Registry[Method] = Registry(
     "method",
     {
         "erm": ERM,
+        "irm": IRM,
+        "vrex": VREx,
         "gsat": GSAT,
         "goodformer": GOODFormerMethod,
     },
 )
 
-__all__ = ["ERM", "GSAT", "METHODS", "GOODFormerMethod", "Method", "Prediction"]
+__all__ = ["ERM", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "Method", "Prediction", "VREx"]

@@ -1,0 +1,24 @@
+"""Risks of environments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from goodformer.spec import Task
+
+
+def environment_means(task: Task, values: Tensor, y: Tensor, env: Tensor) -> Tensor:
+    """R_e, the mean of each environment that has labels in the batch, as (K,) in the order of their numbers.
+
+    Args:
+        task: What is predicted.
+        values: One value a graph as `losses` gives them, (B,): their mean is the mean over all labels there are.
+        y: Labels, NaN where missing.
+        env: The environment of each graph, (B,).
+    """
+    labels = torch.ones_like(values) if task.kind == "multiclass" else (~y.isnan()).sum(-1).to(values)
+    share = labels / labels.mean().clamp(min=1e-12)  # (B,), 1 where every graph has equally many labels
+    numbers, place = env.unique(return_inverse=True)
+    total, weight = values.new_zeros(2, numbers.numel()).index_add(1, place, torch.stack((values, share)))
+    return total[weight > 0] / weight[weight > 0]
