@@ -128,3 +128,11 @@ def test_what_is_unrecorded_leaves_no_trace() -> None:
     expected = net(x)
     with unrecorded(net):
         torch.testing.assert_close(net(x), expected)
+
+
+def test_a_twin_can_do_without_dropout() -> None:
+    model = MODELS.build("gin", FeatureSpec(Features.continuous(4), Features.continuous(3)), dim=16, dropout_rate=0.5)
+    data, sure, unsure = batch(), twin(model, dropout=False), twin(model)
+    assert torch.equal(sure(data), sure(data))
+    assert not torch.equal(unsure(data), unsure(data))
+    assert not torch.equal(model(data), model(data))

@@ -1,4 +1,4 @@
-"""A second network like a given one."""
+"""A second network of the same kind."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-M = TypeVar("M", bound=nn.Module)
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 @torch.no_grad()
-def twin(module: M) -> M:
-    """A copy of a fresh module with weights of its own: the entries of each tensor in a new random order.
+def fresh_twin(module: AnyModule) -> AnyModule:
+    """A copy of a module with initial weights of its own: the entries of every parameter in a random order.
 
-    For weights drawn independently from one distribution a new order is a new draw, whatever the distribution, and
-    constants stay what they are. So a method can have a second network of any model without knowing how it is made.
+    They keep the distribution they were drawn from, whatever the module's way to draw them, constants stay constants,
+    and nothing has to be known of how the module is built. Meant for a module that is not yet trained.
     """
-    other = copy.deepcopy(module)
-    for weight in other.parameters():
-        order = torch.randperm(weight.numel(), device=weight.device)
-        weight.copy_(weight.flatten()[order].view_as(weight))
-    return other
+    twin = copy.deepcopy(module)
+    for parameter in twin.parameters():
+        flat = parameter.view(-1)
+        flat.copy_(flat[torch.randperm(flat.numel(), device=flat.device)])
+    return twin
