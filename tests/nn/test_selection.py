@@ -13,7 +13,7 @@ from goodformer.nn.layout import Layout
 from goodformer.nn.readout import mean_nodes
 from goodformer.nn.selection import node_factor, split, straight_through, top_edges, top_pairs
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import twin
+from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch
 
@@ -103,7 +103,7 @@ def test_a_twin_has_weights_of_its_own_from_the_same_distribution(name: str) -> 
     torch.manual_seed(0)
     model = MODELS.build(name, FeatureSpec(Features.categorical(5, 7), Features.continuous(3)), dim=32)
     before = {key: value.clone() for key, value in model.named_parameters()}
-    other = dict(twin(model).named_parameters())
+    other = dict(fresh_twin(model).named_parameters())
     assert other.keys() == before.keys()
     for key, weight in model.named_parameters():
         assert torch.equal(weight, before[key]), "the model itself is left alone"
@@ -132,7 +132,7 @@ def test_what_is_unrecorded_leaves_no_trace() -> None:
 
 def test_a_twin_can_do_without_dropout() -> None:
     model = MODELS.build("gin", FeatureSpec(Features.continuous(4), Features.continuous(3)), dim=16, dropout_rate=0.5)
-    data, sure, unsure = batch(), twin(model, dropout=False), twin(model)
+    data, sure, unsure = batch(), fresh_twin(model, dropout=False), fresh_twin(model)
     assert torch.equal(sure(data), sure(data))
     assert not torch.equal(unsure(data), unsure(data))
     assert not torch.equal(model(data), model(data))
