@@ -4,6 +4,7 @@ from goodformer.methods.base import Method, Prediction
 from goodformer.methods.erm import ERM
 from goodformer.methods.goodformer import GOODFormerMethod
 from goodformer.methods.gsat import GSAT
+from goodformer.methods.imold import IMoLD
 from goodformer.methods.irm import IRM
 from goodformer.methods.vrex import VREx
 from goodformer.registry import Registry
@@ -15,8 +16,9 @@ METHODS: Registry[Method] = Registry(
         "irm": IRM,
         "vrex": VREx,
         "gsat": GSAT,
+        "imold": IMoLD,
         "goodformer": GOODFormerMethod,
     },
 )
 
-__all__ = ["ERM", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "Method", "Prediction", "VREx"]
+__all__ = ["ERM", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "IMoLD", "Method", "Prediction", "VREx"]
