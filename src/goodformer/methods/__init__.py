@@ -1,6 +1,7 @@
 """Methods: what is minimised in training, predicted at test time, and shown as explanation."""
 
 from goodformer.methods.base import Method, Prediction
+from goodformer.methods.dir import DIR
 from goodformer.methods.erm import ERM
 from goodformer.methods.goodformer import GOODFormerMethod
 from goodformer.methods.gsat import GSAT
@@ -15,10 +16,11 @@ METHODS: Registry[Method] = Registry(
         "erm": ERM,
         "irm": IRM,
         "vrex": VREx,
+        "dir": DIR,
         "gsat": GSAT,
         "imold": IMoLD,
         "goodformer": GOODFormerMethod,
     },
 )
 
-__all__ = ["ERM", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "IMoLD", "Method", "Prediction", "VREx"]
+__all__ = ["DIR", "ERM", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "IMoLD", "Method", "Prediction", "VREx"]
