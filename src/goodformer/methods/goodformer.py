@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
@@ -16,7 +15,7 @@ from goodformer.models.goodformer import Disentangled, GOODFormer
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
-ENOUGH = 0.2
+ENOUGH = 0.1
 """Share of the labels' entropy below which the adversary's reversed gradient fades in proportion."""
 
 
@@ -67,12 +66,12 @@ class GOODFormerMethod(Method):
         encoder_weight: Annotated[float, Field(ge=0, description="a_PSE, of the recovery of encodings.")] = 0.01,
         budget: Annotated[
             Literal["kl", "size"],
-            Field(description="kl: each edge towards a Bernoulli of rate r; size: the mean mask above r costs."),
+            Field(description="size: every kept edge costs the same; kl: each edge is drawn to a Bernoulli of rate r."),
         ] = "size",
         budget_weight: Annotated[float, Field(ge=0, description="a_B, of the mask's budget.")] = 0.5,
         budget_rate: Annotated[
-            float, Field(gt=0, lt=1, description="r, the share of a graph's edges that the mask may keep free of cost.")
-        ] = 0.01,
+            float, Field(gt=0, lt=1, description="r, the rate to which the budget kl draws every edge.")
+        ] = 0.3,
     ) -> None:
         if not isinstance(model, GOODFormer):
             raise InputError(
@@ -123,7 +122,7 @@ class GOODFormerMethod(Method):
             "variant": self.variant_weight * mean_loss(self.task, y_s, batch.y),
             "entropy": self._entropy_weight(epoch) * self._entropy(found),
             "encoder": self.encoder_weight * self._recovery(found, batch),
-            "budget": self.budget_weight * self._budget(found, batch),
+            "budget": self.budget_weight * self._budget(found),
         }
         return {name: term for name, term in terms.items() if self._active(name)}
 
@@ -157,14 +156,12 @@ class GOODFormerMethod(Method):
         distance = (found.recovered - goal).abs() * valid
         return distance.sum() / valid.sum().clamp(min=1)
 
-    def _budget(self, found: Disentangled, batch: Batch) -> Tensor:
-        """L_B: what the mask costs."""
+    def _budget(self, found: Disentangled) -> Tensor:
+        """L_B: what the mask costs, a mean over all edges of the batch."""
         p, r = found.edge_logits.sigmoid().clamp(1e-6, 1 - 1e-6), self.budget_rate
-        if self.budget == "kl":
-            return (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
-        graph = batch.batch[batch.edge_index[0]]
-        sums = p.new_zeros(2, batch.num_graphs).index_add(1, graph, torch.stack((p, torch.ones_like(p))))
-        return F.relu(sums[0] / sums[1].clamp(min=1) - r).mean()
+        if self.budget == "size":
+            return p.mean()
+        return (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
 
 
 def intervene(y_c: Tensor, y_s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
