@@ -14,8 +14,8 @@ from torch_geometric.data import Batch
 
 from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
-from goodformer.nn.dropout import dropout
 from goodformer.nn.layout import Layout
+from goodformer.nn.normalisation import normed_mlp
 from goodformer.nn.quantiser import Quantiser
 from goodformer.nn.readout import mean_nodes
 from goodformer.nn.twin import fresh_twin
@@ -74,8 +74,8 @@ class IMoLD(Method):
         self.commitment_weight, self.gamma, self.scorer_every = commitment_weight, share, scorer_every
         self.quantiser = Quantiser(dim, codes, code_decay)
         self.scorer = fresh_twin(model)
-        self.score = _mlp(dim, 2 * dim, dim)
-        self.mix = _mlp(2 * dim, dim, dim, mix_dropout)
+        self.score = normed_mlp(dim, 2 * dim, dim)
+        self.mix = normed_mlp(2 * dim, dim, dim, mix_dropout)
         self.classifier = nn.Linear(dim, task.outputs)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -133,9 +133,3 @@ def share_distance(share: Tensor, layout: Layout, goal: float) -> Tensor:
 def edge_share(share: Tensor, batch: Batch) -> Tensor:
     """The mean over channels and over the two ends of each edge (E,)."""
     return share.mean(1)[batch.edge_index].mean(0)
-
-
-def _mlp(dim: int, hidden: int, out: int, p: float = 0.0) -> nn.Sequential:
-    """Linear, BatchNorm, ReLU, dropout, Linear; BatchNorm would take a first bias away."""
-    first = nn.Linear(dim, hidden, bias=False)
-    return nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), dropout(p), nn.Linear(hidden, out))

@@ -1,10 +1,12 @@
-"""Normalisation layers by name."""
+"""Normalisation layers by name, and an MLP that has one."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from torch import nn
+
+from goodformer.nn.dropout import dropout
 
 Norm = Literal["layer", "batch", "none"]
 
@@ -14,3 +16,9 @@ def norm_layer(kind: Norm, dim: int) -> nn.Module:
     if kind == "none":
         return nn.Identity()
     return nn.LayerNorm(dim) if kind == "layer" else nn.BatchNorm1d(dim)
+
+
+def normed_mlp(dim: int, hidden: int, out: int, p: float = 0.0) -> nn.Sequential:
+    """Linear, BatchNorm, ReLU, dropout, Linear; BatchNorm would take a first bias away."""
+    first = nn.Linear(dim, hidden, bias=False)
+    return nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), dropout(p), nn.Linear(hidden, out))
