@@ -4,6 +4,7 @@ from goodformer.methods.base import Method, Prediction
 from goodformer.methods.dir import DIR
 from goodformer.methods.erm import ERM
 from goodformer.methods.goodformer import GOODFormerMethod
+from goodformer.methods.grea import GREA
 from goodformer.methods.gsat import GSAT
 from goodformer.methods.imold import IMoLD
 from goodformer.methods.irm import IRM
@@ -17,10 +18,11 @@ METHODS: Registry[Method] = Registry(
         "irm": IRM,
         "vrex": VREx,
         "dir": DIR,
+        "grea": GREA,
         "gsat": GSAT,
         "imold": IMoLD,
         "goodformer": GOODFormerMethod,
     },
 )
 
-__all__ = ["DIR", "ERM", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "IMoLD", "Method", "Prediction", "VREx"]
+__all__ = ["DIR", "ERM", "GREA", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "IMoLD", "Method", "Prediction", "VREx"]

@@ -1,0 +1,102 @@
+"""GREA: parts of other graphs as environments, exchanged among embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from goodformer.methods.base import Method, Prediction, losses, mean_loss
+from goodformer.methods.imold import edge_share, share_distance
+from goodformer.models.base import GraphModel
+from goodformer.nn.layout import Layout
+from goodformer.nn.normalisation import normed_mlp
+from goodformer.nn.readout import sum_nodes
+from goodformer.nn.statistics import unrecorded
+from goodformer.nn.twin import fresh_twin
+from goodformer.spec import Task
+
+
+class GREA(Method):
+    """L = mean_i l(p(r_i), y_i) + mean_ij l(p(r_i + e_j), y_i) + mean_i |mean_v m_v - gamma|; the prediction is p(r).
+
+    h = f(G) embeds the nodes; a separator, a second network g with an MLP, gives each node its invariant share
+    m_v = sigmoid(MLP(g(G)_v)). r_i = sum_v m_v h_v is the invariant part of graph i, e_i = sum_v (1 - m_v) h_v its
+    environment, and all B^2 pairs of the batch are combined.
+
+    Epochs 0, 4, 8, ... train the separator alone with all three terms, all others the rest with the first two.
+
+    Paper: Liu et al., "Graph Rationalization with Environment-based Augmentations", 2022.
+    Differs from the paper: g is a network of the same size as f with weights of its own, instead of two layers. The
+        predictor's running averages (BatchNorm) are those of r, which it predicts from, not of both r and r + e.
+    Paper silent on: explanations by edges; an edge scores the mean share of its two ends.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        task: Task,
+        *,
+        share: Annotated[float, Field(ge=0, le=1, description="gamma, the invariant share of nodes aimed at.")] = 0.4,
+        replacement_weight: Annotated[float, Field(ge=0, description="Of the risk under exchanged parts.")] = 1.0,
+        share_weight: Annotated[float, Field(ge=0, description="Of the distance of the share to gamma.")] = 1.0,
+        separator_every: Annotated[
+            int, Field(ge=2, description="Every so many epochs the separator alone is trained.")
+        ] = 4,
+        head_dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout rate of the two MLPs.")] = 0.5,
+    ) -> None:
+        super().__init__(model, task)
+        dim = model.dim
+        self.gamma, self.replacement_weight, self.share_weight = share, replacement_weight, share_weight
+        self.separator_every = separator_every
+        self.separator = fresh_twin(model)
+        self.gate = normed_mlp(dim, 2 * dim, 1, head_dropout)
+        self.predictor = normed_mlp(dim, 2 * dim, task.outputs, head_dropout)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """p(r), (B, C)."""
+        return self.predict(batch).logits
+
+    def edge_scores(self, batch: Batch) -> Tensor:
+        """The mean invariant share of the two ends of each edge (E,)."""
+        return edge_share(self._share(batch), batch)
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Logits of the invariant part, and edge scores."""
+        share = self._share(batch)
+        invariant = sum_nodes(share * self.model(batch), Layout(batch))
+        return Prediction(self.predictor(invariant), edge_share(share, batch))
+
+    def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
+        """The risks with the environment removed and replaced; in the separator's turn its size as well."""
+        layout, share = Layout(batch), self._share(batch)  # m, (N, 1)
+        h = self.model(batch)
+        invariant, variant = sum_nodes(share * h, layout), sum_nodes((1 - share) * h, layout)  # r and e, (B, D)
+        terms = {
+            "removal": mean_loss(self.task, self.predictor(invariant), batch.y),
+            "replacement": self.replacement_weight * self._replaced(invariant, variant, batch.y).mean(),
+        }
+        if self._separates(epoch):
+            terms["share"] = self.share_weight * share_distance(share, layout, self.gamma)
+        return terms
+
+    def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
+        """The separator in every fourth epoch, from the first on; the rest in the others."""
+        parts = (self.separator, self.gate) if self._separates(epoch) else (self.model, self.predictor)
+        return [parameter for part in parts for parameter in part.parameters()]
+
+    def _separates(self, epoch: int) -> bool:
+        return epoch % self.separator_every == 0
+
+    def _share(self, batch: Batch) -> Tensor:
+        return self.gate(self.separator(batch)).sigmoid()
+
+    def _replaced(self, invariant: Tensor, variant: Tensor, y: Tensor) -> Tensor:
+        """l(p(r_i + e_j), y_i) of all pairs (B, B)."""
+        pairs = invariant[:, None] + variant[None]  # (B, B, D)
+        with unrecorded(self.predictor):
+            logits = self.predictor(pairs.flatten(0, 1)).unflatten(0, pairs.shape[:2])
+        return losses(self.task, logits, y[:, None].expand(len(y), len(y), *y.shape[1:]))
