@@ -1,6 +1,7 @@
 """Methods: what is minimised in training, predicted at test time, and shown as explanation."""
 
 from goodformer.methods.base import Method, Prediction
+from goodformer.methods.cal import CALPlus
 from goodformer.methods.dir import DIR
 from goodformer.methods.erm import ERM
 from goodformer.methods.goodformer import GOODFormerMethod
@@ -21,8 +22,22 @@ METHODS: Registry[Method] = Registry(
         "grea": GREA,
         "gsat": GSAT,
         "imold": IMoLD,
+        "cal-plus": CALPlus,
         "goodformer": GOODFormerMethod,
     },
 )
 
-__all__ = ["DIR", "ERM", "GREA", "GSAT", "IRM", "METHODS", "GOODFormerMethod", "IMoLD", "Method", "Prediction", "VREx"]
+__all__ = [
+    "DIR",
+    "ERM",
+    "GREA",
+    "GSAT",
+    "IRM",
+    "METHODS",
+    "CALPlus",
+    "GOODFormerMethod",
+    "IMoLD",
+    "Method",
+    "Prediction",
+    "VREx",
+]

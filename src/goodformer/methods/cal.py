@@ -1,0 +1,207 @@
+"""CAL+: attention splits a graph in two, and what is invariant must do beside any variant part remembered."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Batch
+
+from goodformer.methods.base import Method, Prediction, losses, mean_loss
+from goodformer.models.base import GraphModel
+from goodformer.nn.attention import NEVER
+from goodformer.nn.bank import Bank
+from goodformer.nn.gcn import GCN
+from goodformer.nn.layout import Layout
+from goodformer.nn.readout import sum_nodes
+from goodformer.spec import Task
+
+
+@dataclass(frozen=True)
+class Attended:
+    """Node embeddings and how much of them belongs to the invariant part.
+
+    Attributes:
+        h: Node embeddings, (N, D).
+        node: Invariant share of every node, (N,); the rest is variant.
+        edge: Invariant share of every directed edge, (E,).
+    """
+
+    h: Tensor
+    node: Tensor
+    edge: Tensor
+
+
+class CALPlus(Method):
+    """L = o l(w_c(x_c), y) + c KL(uniform || w_s(x_s)) + m mean_ij l(w_m(x_c,i + m_j), y_i) + beta L_P.
+
+    h = f(G); shares of edges softmax(A_e [h_u; h_v]) and of nodes softmax(A_v h) split the graph; x = sum over nodes of
+    ReLU(GCN(BN(share * h), edge shares)), one GCN for the invariant part x_c and one for the variant part x_s. The m_j
+    are as many vectors as the batch has graphs, drawn from a bank of the last variant vectors, first in, first out.
+    L_P = mean_i -log softmax_k(cos(x_c,i, p_k)) at k = y_i pulls each graph to its class's prototype, which moves as
+    p_k <- d p_k + (1 - d) sum_i w_i x_c,i over the batch's members of class k, w_i = softmax_i(cos(p_k, x_c,i) / 5).
+    The prediction is w_c(x_c).
+
+    Paper: Sui et al., "Enhancing Out-of-distribution Generalization on Graphs via Causal Attention Learning", 2024.
+    Differs from the paper: binary targets have two prototypes each. The bank holds a number of vectors instead of a
+        number of batches. With ``variant="as_published"`` prototypes are the batch's own class means, L_P takes its
+        softmax twice, and the divergence trains w_s alone, as in the authors' code; but that code refills the bank in
+        every step from further batches, here it is first in, first out.
+    Paper silent on: the decay d; whether a prototype sends a gradient (it does not here).
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        task: Task,
+        *,
+        invariant_weight: Annotated[float, Field(ge=0, description="o, of the invariant part's loss.")] = 1.0,
+        ignorance_weight: Annotated[float, Field(ge=0, description="c, of the variant part's divergence.")] = 0.5,
+        mixture_weight: Annotated[float, Field(ge=0, description="m, of the loss of mixtures.")] = 0.5,
+        prototype_weight: Annotated[float, Field(ge=0, description="beta, of the prototypes.")] = 0.5,
+        prototype_decay: Annotated[
+            float, Field(ge=0, lt=1, description="d, the share of a prototype that a step keeps.")
+        ] = 0.9,
+        bank_size: Annotated[
+            int, Field(ge=1, description="Variant vectors remembered: the paper's number of batches times their size.")
+        ] = 768,
+        variant: Annotated[
+            Literal["as_designed", "as_published"],
+            Field(description="as_published: the batch's class means as prototypes, softmax twice, divergence cut."),
+        ] = "as_designed",
+    ) -> None:
+        super().__init__(model, task)
+        self.invariant_weight, self.ignorance_weight = invariant_weight, ignorance_weight
+        self.mixture_weight, self.prototype_weight = mixture_weight, prototype_weight
+        self.published = variant == "as_published"
+        dim = model.dim
+        self.edge_attention, self.node_attention = nn.Linear(2 * dim, 2), nn.Linear(dim, 2)
+        self.invariant_branch, self.variant_branch = Branch(dim), Branch(dim)
+        self.invariant_classifier, self.variant_classifier, self.mixture_classifier = (
+            _head(dim, task.outputs) for _ in range(3)
+        )
+        self.bank = Bank(bank_size, dim)
+        self.prototypes = Prototypes(task, dim, prototype_decay, persist=not self.published)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (B, C) of the invariant part."""
+        return self.predict(batch).logits
+
+    def edge_scores(self, batch: Batch) -> Tensor:
+        """The invariant share of every directed edge (E,)."""
+        return self.attend(batch).edge
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Logits and edge scores of the invariant part, which runs alone."""
+        found = self.attend(batch)
+        x_c = self.invariant_branch(found.h, found.node, found.edge, Layout(batch))
+        return Prediction(self.invariant_classifier(x_c), found.edge)
+
+    def attend(self, batch: Batch) -> Attended:
+        """Embed the nodes and share nodes and edges out."""
+        h = self.model(batch)
+        ends = torch.cat((h[batch.edge_index[0]], h[batch.edge_index[1]]), 1)  # (E, 2D)
+        return Attended(h, self.node_attention(h).softmax(1)[:, 0], self.edge_attention(ends).softmax(1)[:, 0])
+
+    def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
+        """Four weighted terms; bank and prototypes take in the batch where this is training."""
+        found, layout = self.attend(batch), Layout(batch)
+        x_c = self.invariant_branch(found.h, found.node, found.edge, layout)  # (B, D)
+        x_s = self.variant_branch(found.h, 1 - found.node, 1 - found.edge, layout)
+        if self.training:
+            self.bank.push(x_s.detach())
+        ignorant = self.variant_classifier(x_s.detach() if self.published else x_s)
+        return {
+            "invariant": self.invariant_weight * mean_loss(self.task, self.invariant_classifier(x_c), batch.y),
+            "ignorance": self.ignorance_weight * ignorance(self.task, ignorant),
+            "mixture": self.mixture_weight * self._mixture(x_c, batch.y),
+            "prototype": self.prototype_weight * self.prototypes(x_c, batch.y, twice=self.published),
+        }
+
+    def _mixture(self, x_c: Tensor, y: Tensor) -> Tensor:
+        """Mean loss of every invariant vector beside every variant one drawn."""
+        drawn = self.bank.draw(len(x_c))  # (M, D)
+        if not len(drawn):
+            return x_c.new_zeros(())
+        pairs = (x_c[:, None] + drawn).flatten(0, 1)  # (B * M, D)
+        logits = self.mixture_classifier(pairs).unflatten(0, (len(x_c), -1))
+        return losses(self.task, logits, y[:, None].expand(-1, len(drawn), *y.shape[1:])).mean()
+
+
+class Branch(nn.Module):
+    """x = sum over nodes of ReLU(GCN(BN(n * h), e)), with shares n of nodes and e of edges."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.norm, self.layer = nn.BatchNorm1d(dim), GCN(dim, dim)
+
+    def forward(self, h: Tensor, node: Tensor, edge: Tensor, layout: Layout) -> Tensor:
+        """(N, D), (N,), (E,) -> (B, D)."""
+        return sum_nodes(self.layer(self.norm(h * node[:, None]), layout, edge).relu(), layout)
+
+
+class Prototypes(nn.Module):
+    """One vector a class, K classes for each of T targets, that follows its members; NaN until a member is seen.
+
+    Without ``persist`` every batch starts anew, so that prototypes are its own class means.
+    """
+
+    vectors: Tensor
+
+    def __init__(self, task: Task, dim: int, decay: float, *, persist: bool = True, temperature: float = 5.0) -> None:
+        super().__init__()
+        self.task, self.decay, self.persist, self.temperature = task, decay, persist, temperature
+        shape = (1, task.outputs) if task.kind == "multiclass" else (task.outputs, 2)
+        self.register_buffer("vectors", torch.full((*shape, dim), float("nan")))  # (T, K, D)
+
+    def forward(self, x: Tensor, y: Tensor, twice: bool = False) -> Tensor:
+        """Mean -log softmax_k(cos(x, p_k)) at the class of each row of x (B, D), over labels that are there."""
+        member = membership(self.task, y)  # (B, T, K)
+        if self.training:
+            self._follow(x.detach(), member)
+        known = ~self.vectors[..., 0].isnan()  # (T, K)
+        likeness = self._likeness(x).masked_fill(~known, NEVER)
+        if twice:
+            likeness = likeness.softmax(-1).masked_fill(~known, NEVER)
+        counted = member & known
+        return -torch.where(counted, likeness.log_softmax(-1), 0.0).sum() / counted.sum().clamp(min=1)
+
+    def _likeness(self, x: Tensor) -> Tensor:
+        """cos(x_i, p_k) of rows and prototypes (B, T, K), 0 to one that is not known."""
+        unit = F.normalize(self.vectors.nan_to_num(), dim=-1)
+        return torch.einsum("bd,tkd->btk", F.normalize(x, dim=-1), unit)
+
+    @torch.no_grad()
+    def _follow(self, x: Tensor, member: Tensor) -> None:
+        """Move the prototypes of the classes in a batch; members that are like them weigh more."""
+        if not self.persist:
+            self.vectors.fill_(float("nan"))
+        weight = (self._likeness(x) / self.temperature).masked_fill(~member, NEVER).softmax(0)  # (B, T, K)
+        mean = torch.einsum("btk,bd->tkd", weight, x)
+        old = torch.where(self.vectors.isnan(), mean, self.vectors)
+        moved = torch.lerp(mean, old, self.decay)
+        self.vectors.copy_(torch.where(member.any(0)[..., None], moved, self.vectors))
+
+
+def membership(task: Task, y: Tensor) -> Tensor:
+    """Whether a graph belongs to a class of a target (B, T, K); to none where its label is missing."""
+    if task.kind == "multiclass":
+        return F.one_hot(y, task.outputs).bool()[:, None]
+    return torch.stack((y == 0, y == 1), -1)
+
+
+def ignorance(task: Task, logits: Tensor) -> Tensor:
+    """Mean KL(uniform || prediction): 0 where the logits (B, C) tell nothing."""
+    if task.kind == "multiclass":
+        return -(logits.log_softmax(-1) + math.log(task.outputs)).mean()
+    return -((F.logsigmoid(logits) + F.logsigmoid(-logits)) / 2 + math.log(2)).mean()
+
+
+def _head(dim: int, out: int) -> nn.Sequential:
+    """BatchNorm, linear, ReLU, BatchNorm, linear."""
+    return nn.Sequential(nn.BatchNorm1d(dim), nn.Linear(dim, dim), nn.ReLU(), nn.BatchNorm1d(dim), nn.Linear(dim, out))
