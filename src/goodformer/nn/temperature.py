@@ -61,24 +61,29 @@ def _some_rows(shifted: Tensor, weight: Tensor, count: int) -> tuple[Tensor, Ten
 
 
 def _newton(x: Tensor, weight: Tensor, goal: Tensor, log_b: Tensor, tolerance: float, steps: int = 40) -> Tensor:
-    """log(1/t) per row block of x (G, r, n): safeguarded Newton, settled blocks set aside after every step."""
-    low, high = torch.full_like(goal, -math.log(HIGHEST)), torch.full_like(goal, -math.log(LOWEST))
+    """log(1/t) per row block of x (G, r, n): safeguarded Newton, settled blocks set aside after every step.
+
+    A step beyond a border is cut to the border, where a goal out of reach shows itself at once.
+    """
+    bottom, top = -math.log(HIGHEST), -math.log(LOWEST)
+    low, high = torch.full_like(goal, bottom - 1), torch.full_like(goal, top + 1)  # borders are not evaluated yet
     answer, active = log_b.clone(), torch.arange(goal.numel(), device=goal.device)
     for _ in range(steps):
         entropy, slope = _entropy_and_slope(x, weight, log_b)
         gap = entropy - goal  # above the goal: b must grow
+        settled = (gap.abs() <= tolerance) | ((log_b <= bottom) & (gap < 0)) | ((log_b >= top) & (gap > 0))
         low, high = torch.where(gap > 0, log_b, low), torch.where(gap > 0, high, log_b)
-        step = log_b - gap / slope.clamp(max=-1e-12)
-        inside = (step > low) & (step < high)
-        settled = (gap.abs() <= tolerance) | (high - low < 1e-6)
-        log_b = torch.where(settled, log_b, torch.where(inside, step, (low + high) / 2))
+        settled |= high - low < 1e-6
+        step = (log_b - gap / slope.clamp(max=-1e-12)).clamp(bottom, top)
+        step = torch.where((step > low) & (step < high), step, ((low + high) / 2).clamp(bottom, top))
+        log_b = torch.where(settled, log_b, step)
         answer[active] = log_b
-        if bool(settled.all()):
+        left = (~settled).nonzero()[:, 0]
+        if not len(left):
             break
-        if int(settled.sum()) * 4 >= settled.numel():
-            keep = (~settled).nonzero()[:, 0]
+        if 2 * len(left) <= len(settled):  # worth a copy
             x, weight, goal, log_b, low, high, active = (
-                part[keep] for part in (x, weight, goal, log_b, low, high, active)
+                part[left] for part in (x, weight, goal, log_b, low, high, active)
             )
     return answer
 
