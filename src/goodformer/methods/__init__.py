@@ -2,6 +2,7 @@
 
 from goodformer.methods.base import Method, Prediction
 from goodformer.methods.cal import CALPlus
+from goodformer.methods.ciga import CIGA
 from goodformer.methods.dir import DIR
 from goodformer.methods.erm import ERM
 from goodformer.methods.goodformer import GOODFormerMethod
@@ -21,6 +22,7 @@ METHODS: Registry[Method] = Registry(
         "dir": DIR,
         "grea": GREA,
         "gsat": GSAT,
+        "ciga": CIGA,
         "imold": IMoLD,
         "cal-plus": CALPlus,
         "goodformer": GOODFormerMethod,
@@ -28,6 +30,7 @@ METHODS: Registry[Method] = Registry(
 )
 
 __all__ = [
+    "CIGA",
     "DIR",
     "ERM",
     "GREA",

@@ -1,0 +1,134 @@
+"""CIGA: invariant subgraphs of a class are alike, and the rest says no more of the class than they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Batch
+
+from goodformer.methods.base import Method, Prediction, losses, mean_loss
+from goodformer.methods.cal import membership
+from goodformer.models.base import GraphModel
+from goodformer.nn.attention import NEVER
+from goodformer.nn.gps import mlp
+from goodformer.nn.layout import Layout
+from goodformer.nn.readout import sum_nodes
+from goodformer.nn.selection import Part, split
+from goodformer.nn.statistics import unrecorded
+from goodformer.nn.twin import fresh_twin
+from goodformer.spec import Task
+
+
+@dataclass(frozen=True)
+class Featurised:
+    """What the featurizer makes of a batch: node embeddings (N, D), edge scores (E,), and the two parts."""
+
+    h: Tensor
+    score: Tensor
+    invariant: Part
+    variant: Part
+
+
+class CIGA(Method):
+    """L = mean l_c + alpha L_con + beta L_hinge, with l_c and l_s the losses of the invariant and the variant subgraph.
+
+    A featurizer g scores edges, s_uv = MLP([h_u; h_v]) with h = g(G). The best share rho of each graph's edges is the
+    invariant subgraph G_c, with edge weights sigmoid(s), the rest is G_s, with sigmoid(-s). One model f embeds both:
+    y_c = w_c(f(G_c)), y_s = w_s(f(G_s)), and the prediction is y_c.
+
+    L_con = mean_i -1/|P(i)| sum_(p in P(i)) log softmax_(a != i)(z_i . z_a / t) at a = p, with P(i) the other graphs of
+    the batch that have i's label, over graphs for which there is one, and z the unit vector along the sum of h over the
+    nodes of G_c. L_hinge = mean of l_s over the graphs with l_s > l_c.
+
+    CIGAv1 is ``hinge_weight=0``; otherwise it is CIGAv2.
+
+    Paper: Chen et al., "Learning Causally Invariant Representations for Out-of-Distribution Generalization on Graphs",
+        2022.
+    Differs from the paper: g is a second network like f, without dropout, and f reads the graph's own features (one of
+        the authors' two ways), so that any model can be f. Nodes without a kept edge stay as single nodes and count
+        nothing in the readout, instead of being taken out. G_s leaves no trace in BatchNorm's running averages, which
+        serve G_c at evaluation.
+    Paper silent on: several binary targets; L_con is then the mean over targets.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        task: Task,
+        *,
+        share: Annotated[float, Field(gt=0, lt=1, description="rho, the share of edges that is invariant.")] = 0.8,
+        contrast_weight: Annotated[float, Field(ge=0, description="alpha, of the likeness within a class.")] = 1.0,
+        hinge_weight: Annotated[float, Field(ge=0, description="beta, of the variant part's loss; 0 is CIGAv1.")] = 1.0,
+        temperature: Annotated[float, Field(gt=0, description="t, of the contrastive softmax.")] = 1.0,
+    ) -> None:
+        super().__init__(model, task)
+        self.share, self.contrast_weight, self.hinge_weight = share, contrast_weight, hinge_weight
+        self.temperature = temperature
+        self.featurizer = fresh_twin(model, dropout=False)
+        self.scorer = mlp(2 * model.dim, 4 * model.dim, 1)
+        self.invariant_classifier = nn.Linear(model.dim, task.outputs)
+        self.variant_classifier = nn.Linear(model.dim, task.outputs) if hinge_weight else None
+
+    def forward(self, batch: Batch) -> Tensor:
+        """y_c (B, C)."""
+        return self.predict(batch).logits
+
+    def edge_scores(self, batch: Batch) -> Tensor:
+        """s (E,)."""
+        return self.featurise(batch).score
+
+    def predict(self, batch: Batch) -> Prediction:
+        """The logits of the invariant subgraph, and the scores it was cut out by."""
+        found = self.featurise(batch)
+        return Prediction(self.invariant_classifier(self._embed(batch, found.invariant)), found.score)
+
+    def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
+        """The risk of the invariant subgraph, the contrast between classes and, in CIGAv2, the hinge."""
+        found = self.featurise(batch)
+        y_c = self.invariant_classifier(self._embed(batch, found.invariant))  # (B, C)
+        z = self._representation(found, Layout(batch))
+        terms = {
+            "invariant": mean_loss(self.task, y_c, batch.y),
+            "contrast": self.contrast_weight * contrast(z, membership(self.task, batch.y), self.temperature),
+        }
+        if self.variant_classifier is not None:
+            with unrecorded(self.model):
+                y_s = self.variant_classifier(self._embed(batch, found.variant))
+            terms["hinge"] = self.hinge_weight * hinge(losses(self.task, y_c, batch.y), losses(self.task, y_s, batch.y))
+        return terms
+
+    def featurise(self, batch: Batch) -> Featurised:
+        """Embed the nodes, score the edges and split every graph."""
+        layout, h = Layout(batch), self.featurizer(batch)
+        score = self.scorer(torch.cat((h[layout.src], h[layout.dst]), 1))[:, 0]
+        return Featurised(h, score, *split(score, layout, self.share))
+
+    def _representation(self, found: Featurised, layout: Layout) -> Tensor:
+        """z, unit vectors along the sum of embeddings over the invariant subgraph's nodes (B, D)."""
+        inside = (found.invariant.node_factor > 0).to(found.h)
+        return F.normalize(sum_nodes(found.h * inside, layout))
+
+    def _embed(self, batch: Batch, part: Part) -> Tensor:
+        """f of a subgraph (B, D)."""
+        return self.model.readout(self.model(batch, part.edge_weight) * part.node_factor, batch)
+
+
+def contrast(z: Tensor, member: Tensor, temperature: float = 1.0) -> Tensor:
+    """L_con of unit vectors (B, D) whose classes ``member`` (B, T, K) tells; 0 where no two share a class."""
+    others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)
+    log_p = (z @ z.T / temperature).masked_fill(~others, NEVER).log_softmax(1)  # (B, B)
+    alike = (member[:, None] & member[None]).any(-1) & others[..., None]  # (B, B, T)
+    count = alike.sum(1)  # |P(i)|, (B, T)
+    each = -torch.where(alike, log_p[..., None], 0.0).sum(1) / count.clamp(min=1)
+    return each.sum() / (count > 0).sum().clamp(min=1)
+
+
+def hinge(invariant: Tensor, variant: Tensor) -> Tensor:
+    """Mean of l_s over the graphs with l_s > l_c, both (B,); 0 where there is none."""
+    active = variant > invariant
+    return (variant * active).sum() / (active.sum() + 1e-6)
