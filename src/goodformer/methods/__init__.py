@@ -5,6 +5,7 @@ from goodformer.methods.cal import CALPlus
 from goodformer.methods.ciga import CIGA
 from goodformer.methods.dir import DIR
 from goodformer.methods.erm import ERM
+from goodformer.methods.gil import GIL
 from goodformer.methods.goodformer import GOODFormerMethod
 from goodformer.methods.grea import GREA
 from goodformer.methods.gsat import GSAT
@@ -21,6 +22,7 @@ METHODS: Registry[Method] = Registry(
         "vrex": VREx,
         "dir": DIR,
         "grea": GREA,
+        "gil": GIL,
         "gsat": GSAT,
         "ciga": CIGA,
         "imold": IMoLD,
@@ -33,6 +35,7 @@ __all__ = [
     "CIGA",
     "DIR",
     "ERM",
+    "GIL",
     "GREA",
     "GSAT",
     "IRM",

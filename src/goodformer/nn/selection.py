@@ -44,6 +44,11 @@ def top_pairs(score: Tensor, layout: Layout, share: float) -> Tensor:
     return _best(total / degree, graph, layout.num_graphs, share)[number]
 
 
+def top_in_batch(score: Tensor, share: float) -> Tensor:
+    """True at the ceil(share * E) edges of highest score of the whole batch, (E,), whatever graph they belong to."""
+    return _best(score, torch.zeros_like(score, dtype=torch.long), 1, share)
+
+
 def straight_through(keep: Tensor, soft: Tensor) -> Tensor:
     """0 or 1 as ``keep`` says, with the gradient of ``soft``."""
     return soft + (keep.to(soft) - soft).detach()
