@@ -212,6 +212,19 @@ def test_presets_of_structure_all_run() -> None:
         assert method.eval()(data).isfinite().all()
 
 
+def test_the_published_predictor_sees_both_halves_in_training_and_at_test() -> None:
+    method, data = build({"predictor": "disentangler", "mask": "heads"}).eval(), batch()
+    whole, asked = method.model.disentangle(data, both=True), method.model.disentangle(data, both=False)
+    torch.testing.assert_close(whole.invariant, asked.invariant)
+
+
+def test_entropy_is_remembered_under_any_method() -> None:
+    erm = METHODS.build("erm", MODELS.build("goodformer", SPEC, dim=16), Task())
+    erm.train().loss(batch(), 0)
+    assert erm.model.mean_entropy[0].isfinite().all()
+    assert (erm.eval().model.disentangle(batch((40,), p=0.1), both=False).temperature != 1).any()
+
+
 def test_another_model_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match="needs model goodformer"):
         METHODS.build("goodformer", MODELS.build("gin", SPEC, dim=8), Task())

@@ -170,11 +170,10 @@ class GOODFormer(GraphModel):
                 in the variant half is what the disentangler moves out of it. A tensor is read when the gradient flows,
                 so it may still be changed after this call.
         """
+        both = both or self.predictor_kind == "disentangler"  # which reads the mean of the halves
         layout, edges = Layout(batch), self.edges(batch)
         inputs = self.nodes(batch)
-        z = inputs
-        for layer in self.trunk:
-            z = layer(z, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
+        z = self._trunk(inputs, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
         scores = self.scores(z, layout)  # E, (B, H, n, n)
         noise = self._draw(layout)
         mask = self._mask(scores, layout, noise)  # M, (E,)
@@ -185,12 +184,7 @@ class GOODFormer(GraphModel):
         share = halves.node_weight if self.node_weights else None
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
         h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
-        recovered = None
-        if self.target:
-            noise = halves.copy(self.noise(layout, batch.x))
-            code = self.encoder(noise, halves.layout, halves.edge_weight)  # [P_c; P_s], (2N, d)
-            recovered = self.encoder.recover(code).unflatten(0, (-1, layout.num_nodes))
-            h = self.join(torch.cat((h, code), 1))
+        h, recovered = self._encode(h, halves, batch.x)
         h, more_entropy = self._predict(h, halves, share)  # [Z'_c; Z'_s]
         graphs = mean_nodes(h, halves.layout, share).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
         return Disentangled(
@@ -203,6 +197,21 @@ class GOODFormer(GraphModel):
             recovered=recovered,
             nodes=h[: layout.num_nodes],
         )
+
+    def _trunk(self, h: Tensor, layout: Layout, edges: Tensor | None, edge_weight: Tensor | None) -> Tensor:
+        """GT^M: layers of GraphGPS."""
+        for layer in self.trunk:
+            h = layer(h, layout, edges, edge_weight)
+        return h
+
+    def _encode(self, h: Tensor, halves: _Halves, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """[Z, Z_PSE] of the halves as (2N, D), and the encodings recovered from Z_PSE, (2, N, k) (Eqs. 11, 12)."""
+        if self.target is None:
+            return h, None
+        noise = halves.copy(self.noise(halves.single, x))
+        code = self.encoder(noise, halves.layout, halves.edge_weight)  # [P_c; P_s], (2N, d)
+        recovered = self.encoder.recover(code).unflatten(0, (-1, halves.single.num_nodes))
+        return self.join(torch.cat((h, code), 1)), recovered
 
     def _draw(self, layout: Layout) -> Tensor | None:
         """Logistic noise of every edge (E,), the same for its two directions, where masks are drawn at random."""
@@ -231,7 +240,7 @@ class GOODFormer(GraphModel):
         else:
             log_p = (signed / temperature.flatten(0, 1)[..., None, None]).log_softmax(-1)
         entropy = mean_entropy(log_p, twin).unflatten(0, (-1, layout.num_graphs))
-        if self.training and opposite is not None:
+        if self.training:
             self._remember(entropy)
         return log_p.exp(), entropy, temperature
 
@@ -248,9 +257,8 @@ class GOODFormer(GraphModel):
     @torch.no_grad()
     def _remember(self, entropy: Tensor) -> None:
         """The running mean of the training entropy of each attention and head."""
-        new = entropy.mean(1)  # (2, H)
-        old = torch.where(self.mean_entropy.isnan(), new, self.mean_entropy)
-        self.mean_entropy.copy_(torch.lerp(new, old, self.entropy_decay))
+        new, kept = entropy.mean(1), self.mean_entropy[: len(entropy)]  # (2, H)
+        kept.copy_(torch.lerp(new, torch.where(kept.isnan(), new, kept), self.entropy_decay))
 
     def _predict(self, h: Tensor, halves: _Halves, share: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """GT' on both halves (Eq. 13), and the entropies of a second disentangling layer where it is one."""
