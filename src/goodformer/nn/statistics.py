@@ -1,26 +1,32 @@
-"""Running statistics of normalisation layers."""
+"""Running statistics of layers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
 @contextmanager
 def unrecorded(module: nn.Module) -> Iterator[None]:
-    """What passes through inside leaves no trace in BatchNorm's running averages.
+    """What passes through inside leaves no trace in running averages, BatchNorm's or a model's own.
 
     For a network that is trained on two kinds of input and predicts from one of them: its averages must be those of
     the kind it predicts from.
     """
-    layers = [layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
-    for layer in layers:
+    norms = [layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
+    others = [layer for layer in module.modules() if not isinstance(layer, _BatchNorm)]
+    before = [(buffer, buffer.clone()) for layer in others for buffer in layer.buffers(recurse=False)]
+    for layer in norms:
         layer.track_running_stats = False
     try:
         yield
     finally:
-        for layer in layers:
+        for layer in norms:
             layer.track_running_stats = True
+        with torch.no_grad():
+            for buffer, value in before:
+                buffer.copy_(value)
