@@ -64,3 +64,14 @@ def test_labels_do_not_enter_the_hash_but_seeds_do() -> None:
 def test_unknown_names_get_suggestions(settings: dict, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         configure(BASIS, **settings)
+
+
+def test_a_budget_counts_training_graphs_alike_on_every_benchmark() -> None:
+    for budget, graphs in (("quick", 6000), ("compare", 3000)):
+        motif, spurious = (configure({"name": name}, "erm", budget=budget) for name in ("good-motif", "sp-motif"))
+        assert round(0.6 * motif.dataset["graphs"]) == spurious.dataset["graphs"] == graphs
+        assert motif.training.epochs == spurious.training.epochs == 5
+
+
+def test_a_domain_left_out_is_the_usual_one() -> None:
+    assert configure({"name": "good-motif"}, "vrex").id == configure(BASIS, "vrex").id

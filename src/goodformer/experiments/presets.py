@@ -1,8 +1,9 @@
 """From names to a full configuration: a method, its preset, a data set, a budget.
 
-Settings live in ``settings/<method>.yaml`` beside the paper's numbers; ``settings/budgets.yaml`` says what a budget
-cuts. A configuration is built in layers, later ones winning: what the preset always sets, what it sets for the model,
-what it sets for the benchmark, the budget, and the overrides given.
+Settings live in ``settings/<method>.yaml``, the paper's figures beside them in ``settings/paper.yaml``;
+``settings/budgets.yaml`` says what a budget cuts. A configuration is built in layers, later ones winning: what the
+preset always sets, what it sets for the model, what it sets for the benchmark, the same of the budget, and the
+overrides given.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from goodformer.data import DATASETS
 from goodformer.engine.config import RunConfig
 from goodformer.methods import METHODS
 from goodformer.registry import unknown
@@ -23,7 +25,8 @@ Tree = dict[str, Any]
 
 
 @cache
-def _read(name: str) -> Tree:
+def read_settings(name: str) -> Tree:
+    """What the settings file of a name holds."""
     text = resources.files("goodformer.experiments").joinpath("settings", f"{name}.yaml").read_text("utf-8")
     tree: Tree = yaml.safe_load(text)
     return tree
@@ -36,7 +39,7 @@ def presets(method: str) -> list[str]:
 
 def budgets() -> list[str]:
     """Names of the budgets a run can be given."""
-    return list(_read("budgets"))
+    return list(read_settings("budgets"))
 
 
 def default_model(method: str) -> str:
@@ -68,27 +71,29 @@ def configure(
     chosen = _pick("preset", preset, _settings(method)["presets"])
     name = model or default_model(method)
     tree: Tree = {"dataset": dict(dataset), "model": {"name": name}, "method": {"name": method}, "training": {}}
-    layers = [
-        chosen.get("always"),
-        chosen.get("models", {}).get(name),
-        *(chosen.get("benchmarks", {}).get(key) for key in benchmark_keys(dataset)),
-        _pick("budget", budget, _read("budgets")),
-    ]
-    for layer in layers:
-        _merge(tree, layer or {}, given=dataset)
+    for settings in (chosen, _pick("budget", budget, read_settings("budgets"))):
+        for layer in _layers(settings, name, dataset):
+            _merge(tree, layer, given=dataset)
     config = RunConfig(**tree, seed=seed, preset=preset, budget=budget)
     return config.with_overrides(overrides)
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
     """Keys a settings file may use for a data set, general to special: ``good-motif``, ``good-motif/basis``."""
-    name, domain = dataset["name"], dataset.get("domain")
+    name = dataset["name"]
+    domain = DATASETS.check(name, {key: value for key, value in dataset.items() if key != "name"}).get("domain")
     return [name, f"{name}/{domain}"] if domain else [name]
+
+
+def _layers(settings: Tree, model: str, dataset: Mapping[str, Any]) -> list[Tree]:
+    """What a preset or a budget sets always, for a model and for a benchmark, general to special."""
+    special = [settings.get("benchmarks", {}).get(key) for key in benchmark_keys(dataset)]
+    return [layer for layer in (settings.get("always"), settings.get("models", {}).get(model), *special) if layer]
 
 
 def _settings(method: str) -> Tree:
     METHODS[method]  # an unknown name gets the registry's suggestions
-    return _read(method)
+    return read_settings(method)
 
 
 def _pick(kind: str, name: str, options: Mapping[str, Any]) -> Tree:
