@@ -206,10 +206,20 @@ def test_presets_of_structure_all_run() -> None:
         {"predictor": "mlp"},
         {"values": "inputs", "sample": "hard"},
         {"node_weights": False, "bounded": True, "encoder_layers": 0},
+        {"scoring": "inner", "mask": "top", "inputs": ("signnet:8",)},
     ):
         method = build(settings)
         sum(method.loss(data, 0).values()).backward()
         assert method.eval()(data).isfinite().all()
+
+
+def test_gils_mask_keeps_its_share_of_pairs_and_passes_gradient() -> None:
+    method, data = build({"scoring": "inner", "mask": "top", "kept_share": 0.5}), batch((20,), p=0.4)
+    found = method.model.disentangle(data)
+    assert set(found.mask.tolist()) == {0.0, 1.0}
+    assert float(found.mask.mean()) == pytest.approx(0.5, abs=0.05)
+    found.invariant.sum().backward()
+    assert method.model.trunk[0].ffn[0].weight.grad.abs().sum() > 0
 
 
 def test_the_published_predictor_sees_both_halves_in_training_and_at_test() -> None:

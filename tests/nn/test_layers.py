@@ -8,10 +8,10 @@ from torch import nn
 from torch_geometric.nn import GINConv, GINEConv, GPSConv
 
 from goodformer.nn.attention import Attention
-from goodformer.nn.disentangler import Half, Scores, edge_logits, head_mean_mask, hide_padding
+from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.dropout import ByteDropout
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder, refine_colours
-from goodformer.nn.features import CodeEmbedding, NodeInput
+from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet
 from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, gather_messages
@@ -233,6 +233,25 @@ def test_every_kind_of_node_feature_becomes_a_vector(features: Features) -> None
     assert h.shape == (data.num_nodes, 8)
     h.sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
+
+
+def test_signnet_reads_eigenvectors_whatever_their_signs() -> None:
+    torch.manual_seed(0)
+    layer, vectors = SignNet(8, 12), torch.randn(10, 8)
+    flipped = vectors * torch.tensor([1.0, -1, -1, 1, 1, -1, 1, -1])
+    torch.testing.assert_close(layer(vectors), layer(flipped))
+    assert not torch.allclose(layer(vectors), layer(vectors.abs().flip(1)))
+    inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("signnet:8", "closed_walks:6"))
+    assert inputs.encodings == ("laplacian:8", "closed_walks:6")
+    assert inputs(batch()).shape == (47, 8)
+
+
+def test_inner_products_are_gils_pair_scores() -> None:
+    layout = Layout(batch((5, 9)))
+    z = torch.randn(14, 16)
+    scores = InnerProducts(3)(z, layout)
+    assert scores.shape == (2, 3, 9, 9)
+    torch.testing.assert_close(scores[1, 2], z[5:] @ z[5:].T / 4)
 
 
 def test_evaluation_noise_depends_on_the_graph_alone() -> None:

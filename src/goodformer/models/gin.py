@@ -45,8 +45,8 @@ class GIN(GraphModel):
     ) -> None:
         super().__init__()
         self.dim = dim
-        self.encodings = tuple(inputs)
         self.nodes = NodeInput(spec, dim, inputs)
+        self.encodings = self.nodes.encodings
         self.edges = nn.ModuleList(EdgeInput(spec, dim) for _ in range(layers))
         self.layers = nn.ModuleList(GINLayer(_mlp(dim), aggregation) for _ in range(layers))
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers))

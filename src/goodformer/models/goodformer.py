@@ -15,7 +15,7 @@ from goodformer.models.base import GraphModel
 from goodformer.models.gin import Inputs, Rate, Width
 from goodformer.models.gps import AggregationName, CombineName, Heads, NormName
 from goodformer.nn.attention import NEVER
-from goodformer.nn.disentangler import Half, Scores, edge_logits, head_mean_mask, hide_padding
+from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer, mlp
@@ -23,6 +23,7 @@ from goodformer.nn.gradient import scale_gradient
 from goodformer.nn.layout import Layout
 from goodformer.nn.readout import mean_nodes, node_share
 from goodformer.nn.sampling import concrete, shared_noise
+from goodformer.nn.selection import straight_through, top_pairs
 from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
 from goodformer.registry import InputError
 from goodformer.spec import Encoding, FeatureSpec
@@ -89,10 +90,18 @@ class GOODFormer(GraphModel):
         aggregation: AggregationName = "log",
         combine: CombineName = "sum",
         bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
+        scoring: Annotated[
+            Literal["attention", "inner"],
+            Field(description="E from queries and keys, or GIL's: inner products of the trunk's embeddings."),
+        ] = "attention",
         mask: Annotated[
-            Literal["logit", "heads"],
-            Field(description="logit: sigmoid of the symmetrised mean score; heads: mean of the heads' sigmoids."),
+            Literal["logit", "heads", "top"],
+            Field(
+                description="logit: sigmoid of the symmetrised mean score; heads: mean of the heads' sigmoids; "
+                "top: 1 for the best share of each graph's edges, as in GIL."
+            ),
         ] = "logit",
+        kept_share: Annotated[float, Field(gt=0, le=1, description="Share of edges the mask top keeps.")] = 0.6,
         sample: Annotated[
             Literal["none", "soft", "hard"],
             Field(description="Draw the mask in training: not at all, binary concrete, or 0 and 1 straight-through."),
@@ -116,15 +125,17 @@ class GOODFormer(GraphModel):
         if dim % heads:
             raise InputError(f"model goodformer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
         self.dim, self.heads = dim, heads
-        self.mask_kind, self.sample, self.values, self.node_weights = mask, sample, values, node_weights
+        self.mask_kind, self.kept_share, self.sample = mask, kept_share, sample
+        self.values, self.node_weights = values, node_weights
         self.solver, self.entropy_decay = temperature, entropy_decay
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
         gps = partial(GPSLayer, dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
         half = partial(Half, dim, norm=norm, p=dropout_rate, aggregation=aggregation)
         self.trunk = nn.ModuleList(gps() for _ in range(trunk_layers))
-        self.scores, self.embed = Scores(dim, heads, bounded), half()
+        self.scores = Scores(dim, heads, bounded) if scoring == "attention" else InnerProducts(heads)
+        self.embed = half()
         self.target = Encoding.parse(target) if encoder_layers else None
-        self.encodings = tuple(dict.fromkeys((*inputs, *([target] if encoder_layers else []))))
+        self.encodings = tuple(dict.fromkeys((*self.nodes.encodings, *([target] if encoder_layers else []))))
         if self.target:
             self.noise = NodeNoise(encoder_dim)
             self.encoder = SubgraphEncoder(
@@ -224,10 +235,12 @@ class GOODFormer(GraphModel):
         if self.mask_kind == "heads":
             return head_mean_mask(scores, layout)
         logits = edge_logits(scores, layout, symmetric=True)
+        if self.mask_kind == "top":
+            return straight_through(top_pairs(logits, layout, self.kept_share), logits.sigmoid())
         if noise is None:
             return logits.sigmoid()
         drawn = concrete(logits, noise)
-        return drawn if self.sample == "soft" else drawn + (drawn.round() - drawn).detach()
+        return drawn if self.sample == "soft" else straight_through(drawn > 0.5, drawn)
 
     def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""

@@ -46,8 +46,8 @@ class GraphGPS(GraphModel):
     ) -> None:
         super().__init__()
         self.dim = dim
-        self.encodings = tuple(inputs)
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
+        self.encodings = self.nodes.encodings
         self.layers = nn.ModuleList(
             GPSLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
             for _ in range(layers)

@@ -35,6 +35,19 @@ class Scores(nn.Module):
         return q @ nn.functional.normalize(k, dim=-1).transpose(-1, -2)
 
 
+class InnerProducts(nn.Module):
+    """E = Z Z^T / sqrt(D), the pair score of GIL's subgraph generator (Li et al., 2022), for every head alike."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, z: Tensor, layout: Layout) -> Tensor:
+        """(N, D) -> (B, H, n, n); entries of padding are meaningless and must be masked."""
+        padded = layout.pad(z) * z.shape[1] ** -0.25  # (B, n, D)
+        return (padded @ padded.transpose(1, 2))[:, None].expand(-1, self.heads, -1, -1)
+
+
 def hide_padding(scores: Tensor, layout: Layout) -> Tensor:
     """Scores with ``NEVER`` at every key that is padding, (B, H, n, n)."""
     return scores.masked_fill(~layout.mask[:, None, None], NEVER)

@@ -38,16 +38,45 @@ def embedding(features: Features, dim: int) -> nn.Module:
     return nn.Linear(max(len(features.sizes), 1), dim)
 
 
-class NodeInput(nn.Module):
-    """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes."""
+class SignNet(nn.Module):
+    """rho([phi(v_1) + phi(-v_1), ..., phi(v_k) + phi(-v_k)]): eigenvectors v read whatever their signs (N, k) -> (N, D).
 
-    def __init__(self, spec: FeatureSpec, dim: int, encodings: Sequence[str] = ()) -> None:
+    Paper: Lim et al., "Sign and Basis Invariant Networks for Spectral Graph Representation Learning", 2023, with an MLP
+    for phi.
+    """
+
+    def __init__(self, width: int, dim: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.phi = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        self.rho = nn.Sequential(nn.Linear(width * hidden, dim), nn.ReLU(), nn.Linear(dim, dim))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(N, k) -> (N, D)."""
+        entries = vectors[..., None]
+        return self.rho((self.phi(entries) + self.phi(-entries)).flatten(1))
+
+
+class NodeInput(nn.Module):
+    """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes.
+
+    ``signnet:k`` stands for the encoding ``laplacian:k`` read by `SignNet` instead of a linear map.
+
+    Attributes:
+        encodings: Computed attributes the batch must carry, as ``name:width``.
+    """
+
+    def __init__(self, spec: FeatureSpec, dim: int, inputs: Sequence[str] = ()) -> None:
         super().__init__()
         self.own = embedding(spec.node, dim)
         self.kind = spec.node.kind
-        parts = [Encoding.parse(text) for text in encodings]
-        self.attributes = [part.attribute for part in parts]
-        self.computed = nn.ModuleList(nn.Linear(part.width, dim, bias=False) for part in parts)
+        asked = [Encoding.parse(text) for text in inputs]
+        read = [Encoding("laplacian", part.width) if part.name == "signnet" else part for part in asked]
+        self.encodings = tuple(str(part) for part in read)
+        self.attributes = [part.attribute for part in read]
+        self.computed = nn.ModuleList(
+            SignNet(part.width, dim) if part.name == "signnet" else nn.Linear(part.width, dim, bias=False)
+            for part in asked
+        )
 
     def forward(self, batch: Batch) -> Tensor:
         """Node vectors (N, D)."""
