@@ -4,10 +4,18 @@ from goodformer.models.base import GraphModel
 from goodformer.models.gin import GIN, VirtualNodeGIN
 from goodformer.models.goodformer import GOODFormer
 from goodformer.models.gps import GraphGPS
+from goodformer.models.graphormer import Graphormer
 from goodformer.registry import Registry
 
 MODELS: Registry[GraphModel] = Registry(
-    "model", {"gin": GIN, "gin-vn": VirtualNodeGIN, "gps": GraphGPS, "goodformer": GOODFormer}
+    "model",
+    {
+        "gin": GIN,
+        "gin-vn": VirtualNodeGIN,
+        "graphormer": Graphormer,
+        "gps": GraphGPS,
+        "goodformer": GOODFormer,
+    },
 )
 
-__all__ = ["GIN", "MODELS", "GOODFormer", "GraphGPS", "GraphModel", "VirtualNodeGIN"]
+__all__ = ["GIN", "MODELS", "GOODFormer", "GraphGPS", "GraphModel", "Graphormer", "VirtualNodeGIN"]

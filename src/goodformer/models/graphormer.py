@@ -1,0 +1,115 @@
+"""Graphormer: plain transformer layers that see the graph through degrees and distances."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Batch
+
+from goodformer.models.base import GraphModel
+from goodformer.models.gin import Inputs, Layers, Rate, Width
+from goodformer.models.gps import Heads
+from goodformer.nn.attention import NEVER
+from goodformer.nn.features import EdgeInput, NodeInput
+from goodformer.nn.graphormer import Centrality, GraphormerLayer, StructureBias
+from goodformer.nn.layout import Layout
+from goodformer.nn.readout import mean_nodes
+from goodformer.registry import InputError
+from goodformer.spec import FeatureSpec
+
+
+class Graphormer(GraphModel):
+    """[t; h] = Transformer_L(... Transformer_1([t; input + centrality], bias)), readout t, the graph's own token.
+
+    Attention logits are q_i . k_j / sqrt(d) + b[hops(i, j)] + c(i, j): a learned number for each distance and what the
+    edges on a shortest way carry; between token and nodes one learned number. All layers share them.
+
+    A model returns node embeddings, so these are moved within each graph until their mean is the token: h_v + t - mean
+    h. The mean over nodes is then the paper's readout, and methods that pool nodes themselves see both.
+
+    Distances are counted anew for every batch, hop by hop along all edges at once, and stored nowhere: all pairs do not
+    fit an attribute a node, it costs a few percent of a step, and edges that a method hides are truly gone. Degrees
+    and distances beyond the tables count as the last entry, so that graphs of any size can be read.
+
+    Paper: Ying et al., "Do Transformers Really Perform Badly for Graph Representation?", 2021.
+    Differs from the paper: c is the mean over all shortest ways instead of an arbitrary one, and 0 for pairs more than
+        ``edge_hops`` apart; pairs at the largest distance are not cut off from each other.
+    Paper silent on: edge weights (see `StructureBias`), GOOD data; sizes are those of GraphGPS here.
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dim: Width = 128,
+        heads: Heads = 4,
+        layers: Layers = 4,
+        dropout_rate: Rate = 0.2,
+        max_distance: Annotated[
+            int, Field(ge=1, le=250, description="Hops told apart; farther pairs count as so many.")
+        ] = 20,
+        max_degree: Annotated[int, Field(ge=1, description="Degrees told apart; larger ones count as this.")] = 63,
+        edge_hops: Annotated[int, Field(ge=0, description="Longest ways whose edges' features are read.")] = 5,
+        pooling: Annotated[
+            Literal["token", "mean"], Field(description="Readout: the graph's own token, or the mean over nodes.")
+        ] = "token",
+        inputs: Inputs = (),
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise InputError(f"model graphormer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
+        self.dim, self.pooling = dim, pooling
+        self.encodings = tuple(inputs)
+        self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, heads)
+        self.centrality = Centrality(dim, max_degree + 1)
+        self.bias = StructureBias(heads, max_distance, edge_hops if self.edges.own is not None else 0)
+        self.token = nn.Parameter(torch.randn(1, 1, dim) * 0.02)
+        self.token_bias = nn.Parameter(torch.randn(heads) * 0.02)
+        self.layers = nn.ModuleList(GraphormerLayer(dim, heads, dropout_rate) for _ in range(layers))
+        self.norm = nn.LayerNorm(dim)
+        self.apply(self._start)
+
+    def _start(self, module: nn.Module) -> None:
+        """Initial weights as in the paper: small, and smaller the deeper the model."""
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02 / len(self.layers) ** 0.5)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Node embeddings (N, D), their mean over a graph its token."""
+        layout = Layout(batch)
+        h, bias = self._tokens(batch, layout, edge_weight), self._biases(batch, layout, edge_weight)
+        for layer in self.layers:
+            h = layer(h, bias)
+        h = self.norm(h)  # (B, 1 + n, D)
+        nodes = layout.unpad(h[:, 1:])
+        if self.pooling == "mean":
+            return nodes
+        return nodes + (h[:, 0] - mean_nodes(nodes, layout))[layout.graph]
+
+    def readout(self, h: Tensor, batch: Batch) -> Tensor:
+        """The mean over the nodes of each graph (B, D), which is the graph's token."""
+        return mean_nodes(h, Layout(batch))
+
+    def _tokens(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
+        """The graph's token and its nodes (B, 1 + n, D)."""
+        h = self.nodes(batch)
+        weight = h.new_ones(layout.src.numel()) if edge_weight is None else edge_weight
+        padded = layout.pad(h + self.centrality(layout, weight))
+        return torch.cat((self.token.expand(layout.num_graphs, -1, -1), padded), 1)
+
+    def _biases(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
+        """What is added to the logits of token and nodes (B, H, 1 + n, 1 + n), ``NEVER`` at keys that are padding."""
+        between = self.bias(layout, self.edges(batch), edge_weight)  # (B, H, n, n)
+        token = between.new_ones(1 + layout.width, 1 + layout.width)
+        token[1:, 1:] = 0
+        bias = F.pad(between, (1, 0, 1, 0)) + token * self.token_bias[:, None, None]
+        nobody = F.pad(~layout.mask, (1, 0))  # (B, 1 + n)
+        return bias.masked_fill(nobody[:, None, None], NEVER)

@@ -1,0 +1,97 @@
+"""Attention that is told the structure of the graph by biases (Ying et al., 2021)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from goodformer.nn.attention import split_heads
+from goodformer.nn.distance import hop_distances, path_means
+from goodformer.nn.dropout import dropout
+from goodformer.nn.layout import Layout
+
+
+class Centrality(nn.Module):
+    """z_in[in-degree] + z_out[out-degree] of every node; degrees beyond the last one known share its vector.
+
+    Where edges are weighted, degrees are sums of weights, and what lies between two degrees is interpolated.
+    """
+
+    def __init__(self, dim: int, degrees: int) -> None:
+        super().__init__()
+        self.incoming, self.outgoing = nn.Embedding(degrees, dim), nn.Embedding(degrees, dim)
+
+    def forward(self, layout: Layout, weight: Tensor) -> Tensor:
+        """Edge weights (E,) -> (N, D)."""
+        zero = weight.new_zeros(layout.num_nodes)
+        incoming, outgoing = zero.index_add(0, layout.dst, weight), zero.index_add(0, layout.src, weight)
+        return _between(self.incoming, incoming) + _between(self.outgoing, outgoing)
+
+
+def _between(table: nn.Embedding, degree: Tensor) -> Tensor:
+    """The vector of a degree (N,), interpolated between the two whole degrees beside it, (N, D)."""
+    known = degree.clamp(0, table.num_embeddings - 1)
+    low = known.detach().floor()
+    low_vector, high_vector = table(low.long()), table(known.detach().ceil().long())
+    return torch.lerp(low_vector, high_vector, (known - low)[:, None])
+
+
+class StructureBias(nn.Module):
+    """b_h[hops(i, j)] + c_h(i, j), what is added to the attention logit of node i to node j in head h.
+
+    b has an entry for each number of hops to ``cap`` (which stands for farther pairs too) and one for pairs that are
+    not joined. Where edges carry features e, c(i, j) = (1/d) sum_k W_k e_k over a shortest way, if of at most
+    ``cap_edges`` hops.
+
+    An edge of weight w blends b at its ends between one hop (w = 1) and not joined, and scales e; an edge of weight 0
+    is not there: distances are counted without it.
+    """
+
+    def __init__(self, heads: int, cap: int, cap_edges: int) -> None:
+        super().__init__()
+        self.cap = cap
+        self.by_distance = nn.Embedding(cap + 2, heads)
+        self.maps = nn.Parameter(torch.randn(cap_edges, heads, heads) * 0.02) if cap_edges else None
+
+    def forward(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Tensor:
+        """Edge features (E, H) and weights (E,), each where there are any -> (B, H, n, n)."""
+        keep = None if weight is None else weight.detach() > 0
+        hops = hop_distances(layout, self.cap, keep)  # (N, n)
+        bias = self.by_distance(hops)  # (N, n, H)
+        if weight is not None:
+            bias = bias + self._loosened(layout, weight)
+            edges = None if edges is None else edges * weight[:, None]
+        if edges is not None and self.maps is not None:
+            bias = bias + path_means(edges, self.maps, hops, layout, keep)
+        return layout.pad(bias).permute(0, 3, 1, 2)
+
+    def _loosened(self, layout: Layout, weight: Tensor) -> Tensor:
+        """(1 - w) (b[not joined] - b[1]) at the pairs that edges of weight w > 0 join, (N, n, H)."""
+        slack = torch.where(weight > 0, 1 - weight, 0.0)  # (E,)
+        place = layout.dst * layout.width + layout.local[layout.src]
+        at_pairs = weight.new_zeros(layout.num_nodes * layout.width).index_add(0, place, slack)
+        change = self.by_distance.weight[-1] - self.by_distance.weight[1]  # (H,)
+        return at_pairs.view(layout.num_nodes, layout.width, 1) * change
+
+
+class GraphormerLayer(nn.Module):
+    """h' = h + Attention(LN(h)), h'' = h' + FFN(LN(h')), with biased attention, GELU and an FFN of the same width."""
+
+    def __init__(self, dim: int, heads: int, p: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_attention, self.norm_ffn = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.ffn = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
+        self.drop_attention, self.drop_ffn = dropout(p), dropout(p)
+
+    def forward(self, h: Tensor, bias: Tensor) -> Tensor:
+        """Padded embeddings (B, n, D) and biases (B, H, n, n) -> (B, n, D)."""
+        h = h + self.drop_attention(self._attend(self.norm_attention(h), bias))
+        return h + self.drop_ffn(self.ffn(self.norm_ffn(h)))
+
+    def _attend(self, h: Tensor, bias: Tensor) -> Tensor:
+        q, k, v = split_heads(self.qkv(h), self.heads, 3)  # each (B, H, n, D/H)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        return self.out(mixed.transpose(1, 2).flatten(2))
