@@ -63,8 +63,8 @@ class Graphormer(GraphModel):
         if dim % heads:
             raise InputError(f"model graphormer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
         self.dim, self.pooling = dim, pooling
-        self.encodings = tuple(inputs)
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, heads)
+        self.encodings = self.nodes.encodings
         self.centrality = Centrality(dim, max_degree + 1)
         self.bias = StructureBias(heads, max_distance, edge_hops if self.edges.own is not None else 0)
         self.token = nn.Parameter(torch.randn(1, 1, dim) * 0.02)
