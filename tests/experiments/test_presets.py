@@ -37,6 +37,23 @@ def test_the_three_presets_differ() -> None:
     assert len(ids) == 3
 
 
+def test_an_ablation_changes_one_thing_of_the_paper_preset() -> None:
+    paper, ablated = configure(BASIS, preset="paper"), configure(BASIS, preset="without-entropy")
+    assert (paper.method["entropy_weight"], ablated.method["entropy_weight"]) == (0.1, 0.0)
+    assert ablated.method["variance_weight"] == paper.method["variance_weight"] == 10.0
+    for preset, (part, changed) in {
+        "gil-generator": ("model", {"scoring", "mask"}),
+        "without-encoder": ("model", {"encoder_layers"}),
+        "laplacian-input": ("model", {"inputs"}),
+        "signnet-input": ("model", {"inputs"}),
+        "mlp-predictor": ("model", {"predictor"}),
+    }.items():
+        other = configure(BASIS, preset=preset)
+        differs = {key for key in paper.model if getattr(paper, part)[key] != getattr(other, part)[key]}
+        assert differs == changed
+        assert (other.method, other.training) == (paper.method, paper.training)
+
+
 def test_what_the_user_gives_wins_over_budget_and_preset() -> None:
     assert configure(BASIS, budget="quick").dataset["graphs"] == 10000
     assert configure({**BASIS, "graphs": 500}, budget="quick").dataset["graphs"] == 500

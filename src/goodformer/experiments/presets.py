@@ -68,10 +68,9 @@ def configure(
         seed: Of everything random in the run.
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
     """
-    chosen = _pick("preset", preset, _settings(method)["presets"])
     name = model or default_model(method)
     tree: Tree = {"dataset": dict(dataset), "model": {"name": name}, "method": {"name": method}, "training": {}}
-    for settings in (chosen, _pick("budget", budget, read_settings("budgets"))):
+    for settings in (*_preset(method, preset), _pick("budget", budget, read_settings("budgets"))):
         for layer in _layers(settings, name, dataset):
             _merge(tree, layer, given=dataset)
     config = RunConfig(**tree, seed=seed, preset=preset, budget=budget)
@@ -89,6 +88,12 @@ def _layers(settings: Tree, model: str, dataset: Mapping[str, Any]) -> list[Tree
     """What a preset or a budget sets always, for a model and for a benchmark, general to special."""
     special = [settings.get("benchmarks", {}).get(key) for key in benchmark_keys(dataset)]
     return [layer for layer in (settings.get("always"), settings.get("models", {}).get(model), *special) if layer]
+
+
+def _preset(method: str, name: str) -> list[Tree]:
+    """A preset's settings after those of the preset it changes, where it names one as its ``base``."""
+    chosen = _pick("preset", name, _settings(method)["presets"])
+    return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
 
 
 def _settings(method: str) -> Tree:
