@@ -8,9 +8,10 @@ from torch import nn
 from torch_geometric.nn import GINConv, GINEConv, GPSConv
 
 from goodformer.nn.attention import Attention
+from goodformer.nn.colours import refine_colours
 from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.dropout import ByteDropout
-from goodformer.nn.encoder import NodeNoise, SubgraphEncoder, refine_colours
+from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet
 from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.layout import Layout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from goodformer.nn.colours import rank_nodes, refine_colours
 from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, Aggregation
@@ -56,10 +57,7 @@ class NodeNoise(nn.Module):
 
     def ranks(self, layout: Layout, inputs: Tensor) -> Tensor:
         """The place of every node (N,) in the order of colours of its graph."""
-        colour = refine_colours(layout, inputs, self.rounds)
-        by_colour = colour.argsort(stable=True)
-        order = by_colour[layout.graph[by_colour].argsort(stable=True)]  # by graph, then colour, then number
-        return torch.empty_like(order).scatter_(0, order, layout.local)
+        return rank_nodes(refine_colours(layout, inputs, self.rounds), layout)
 
     def _rows(self, count: int) -> Tensor:
         """The first ``count`` rows of the table, which grows by blocks so that rows never change."""
@@ -68,24 +66,3 @@ class NodeNoise(nn.Module):
             generator = torch.Generator().manual_seed(1_000_003 * (self.seed + 1) + block)
             self.table = torch.cat((self.table, torch.randn(self.BLOCK, self.dim, generator=generator)))
         return self.table
-
-
-def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
-    """Integer colours (N,) such that nodes of different colour differ in inputs or neighbourhood.
-
-    Colour refinement by hashing: integer arithmetic that wraps around is exact and independent of summation order.
-    """
-    rounded = (inputs.detach().double() * 4096).round().long()  # (N, D)
-    columns = torch.arange(rounded.shape[1], device=inputs.device)
-    colour = _mix((rounded * _mix(columns + 1)).sum(1))
-    for _ in range(rounds):
-        around = torch.zeros_like(colour).index_add(0, layout.dst, _mix(colour[layout.src]))
-        colour = _mix(colour * 3 + around)
-    return colour
-
-
-def _mix(x: Tensor) -> Tensor:
-    """Scramble 64-bit integers (a multiply-xor-shift hash)."""
-    x = (x ^ (x >> 31)) * 0x7FB5D329728EA185
-    x = (x ^ (x >> 27)) * -0x7E25210B43D22BB3
-    return x ^ (x >> 33)

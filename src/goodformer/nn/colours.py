@@ -1,0 +1,36 @@
+"""Colours that tell nodes apart by structure and inputs: randomness that belongs to a graph, not to its numbering."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from goodformer.nn.layout import Layout
+
+
+def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
+    """Integer colours (N,) such that nodes of different colour differ in inputs or neighbourhood.
+
+    Colour refinement by hashing: integer arithmetic that wraps around is exact and independent of summation order.
+    """
+    rounded = (inputs.detach().double() * 4096).round().long()  # (N, D)
+    columns = torch.arange(rounded.shape[1], device=inputs.device)
+    colour = mix((rounded * mix(columns + 1)).sum(1))
+    for _ in range(rounds):
+        around = torch.zeros_like(colour).index_add(0, layout.dst, mix(colour[layout.src]))
+        colour = mix(colour * 3 + around)
+    return colour
+
+
+def rank_nodes(colour: Tensor, layout: Layout) -> Tensor:
+    """The place of every node (N,) in the order of colours of its graph; equal colours in the order of numbers."""
+    by_colour = colour.argsort(stable=True)
+    order = by_colour[layout.graph[by_colour].argsort(stable=True)]  # by graph, then colour, then number
+    return torch.empty_like(order).scatter_(0, order, layout.local)
+
+
+def mix(x: Tensor) -> Tensor:
+    """Scramble 64-bit integers (a multiply-xor-shift hash)."""
+    x = (x ^ (x >> 31)) * 0x7FB5D329728EA185
+    x = (x ^ (x >> 27)) * -0x7E25210B43D22BB3
+    return x ^ (x >> 33)
