@@ -375,3 +375,17 @@ def test_the_self_check_notices_domains_that_overlap_and_sizes_that_differ(split
         check_disjoint({**splits, split: splits[wrong]})
     with pytest.raises(RuntimeError, match="the splits have"):
         check_sizes({**splits, split: splits[split].subset([0])}, good_sizes("covariate", 1000))
+
+
+def test_without_the_second_shift_only_the_tie_of_base_and_motif_changes() -> None:
+    bench = load_benchmark("sp-motif", bias=0.95, larger=False, graphs=600)
+    sizes = {split: part.sizes.double().mean().item() for split, part in bench.splits.items()}
+    assert int(bench.splits["test"].sizes.max()) <= 27
+    tied = {
+        split: (part.graph["domain"] == part.graph["y"]).double().mean().item() for split, part in bench.splits.items()
+    }
+    assert tied["train"] == pytest.approx(0.95, abs=0.03)
+    assert tied["test"] == pytest.approx(1 / 3, abs=0.08)
+    assert sizes["test"] == pytest.approx(sizes["train"], abs=1.5)
+    assert bench.shift == "bias=0.95, equal sizes"
+    assert int(load_benchmark("sp-motif", bias=0.95, graphs=600).splits["test"].sizes.max()) > 60

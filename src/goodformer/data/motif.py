@@ -170,6 +170,7 @@ def sp_motif(
     bias: Annotated[
         float, Field(ge=0, le=1, description="Probability that a training graph has its motif's partner as base.")
     ] = 0.9,
+    larger: Annotated[bool, Field(description="Whether test graphs have larger bases, a second shift.")] = True,
     graphs: Annotated[int, Field(ge=100, le=10_000_000, description="Number of training graphs.")] = 9_000,
     seed: Annotated[int, Field(ge=0, description="Seed of the generator; every seed gives other graphs.")] = 0,
 ) -> Benchmark:
@@ -187,7 +188,8 @@ def sp_motif(
     Domain:
         The kind of base: 0 tree (2 or 3 children, height 0-2), 1 ladder (width 8-11), 2 wheel (15-19 nodes). In
         training the base with the motif's index has probability ``bias``, each other (1 - bias) / 2; in val and test
-        all are equally likely. Test bases are larger: height 3-5, width 30-49, 60-79 nodes. ``env`` is the base, too.
+        all are equally likely. Test bases are larger: height 3-5, width 30-49, 60-79 nodes; with ``larger`` false they
+        are as in training, so that the tie between base and motif is all that shifts. ``env`` is the base, too.
     Source:
         Generated here after the recipe of Wu et al., Discovering Invariant Rationales for Graph Neural Networks,
         ICLR 2022.
@@ -198,13 +200,14 @@ def sp_motif(
     19 / 19 / 19 / 19 / 90, largest 27 / 27 / 27 / 27 / 369.
     """
     recipe = {"name": "sp-motif", "bias": bias, "graphs": graphs, "seed": seed, "version": VERSION}
-    splits = _stored(recipe, lambda: _sp_splits(bias, graphs, seed))
+    recipe |= {} if larger else {"larger": False}
+    splits = _stored(recipe, lambda: _sp_splits(bias, larger, graphs, seed))
     check_sizes(splits, sp_sizes(graphs))
     for split, made in splits.items():
         check_graphs(made, split, motif_edges=(5, 6, 7), label_noise=0.0)
     notes = "Generated after DIR's recipe; id_val and id_test are an addition, drawn from the training distribution."
-    features = FeatureSpec(node=Features.continuous(4))
-    return Benchmark("sp-motif", "base", f"bias={bias:g}", splits, Task(), features, 3, notes, recipe)
+    features, shift = FeatureSpec(node=Features.continuous(4)), f"bias={bias:g}{'' if larger else ', equal sizes'}"
+    return Benchmark("sp-motif", "base", shift, splits, Task(), features, 3, notes, recipe)
 
 
 def _stored(recipe: dict[str, Any], build: Callable[[], dict[str, GraphSet]]) -> dict[str, GraphSet]:
@@ -321,14 +324,14 @@ def sp_sizes(graphs: int) -> dict[str, int]:
     return {"train": graphs, "id_val": third, "id_test": third, "val": third, "test": 2 * third}
 
 
-def _sp_splits(bias: float, graphs: int, seed: int) -> dict[str, GraphSet]:
+def _sp_splits(bias: float, larger: bool, graphs: int, seed: int) -> dict[str, GraphSet]:
     """All splits of SP-Motif, each from its own stream of random numbers."""
     bases, choice = _sp_bases()
     motifs = Templates.of([nx.Graph(motif) for motif in (CYCLE, HOUSE, SP_CRANE)])
     made = {}
     for split, count in sp_sizes(graphs).items():
         draws = Draws(seed, f"sp-motif/{split}")
-        plan = _sp_plan(draws, 1 / 3 if split in ("val", "test") else bias, choice[split], count)
+        plan = _sp_plan(draws, 1 / 3 if split in ("val", "test") else bias, choice[split if larger else "train"], count)
         graphs_made = assemble(draws, plan, bases, motifs, noise=False)
         x = draws.uniform(4 * int(graphs_made.node_ptr[-1])).astype(np.float32).reshape(-1, 4)  # (N, 4)
         made[split] = graphs_made.with_node("x", torch.from_numpy(x))
