@@ -39,7 +39,7 @@ def embedding(features: Features, dim: int) -> nn.Module:
 
 
 class SignNet(nn.Module):
-    """rho([phi(v_1) + phi(-v_1), ..., phi(v_k) + phi(-v_k)]): eigenvectors v read whatever their signs (N, k) -> (N, D).
+    """rho([phi(v_1) + phi(-v_1), ..., phi(v_k) + phi(-v_k)]): eigenvectors v whatever their signs.
 
     Paper: Lim et al., "Sign and Basis Invariant Networks for Spectral Graph Representation Learning", 2023, with an MLP
     for phi.
