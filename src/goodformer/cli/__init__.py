@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from goodformer.cli import bench, datasets, evaluate, explain, methods, quickstart, runs, train
+from goodformer.cli import bench, compare, datasets, evaluate, explain, methods, quickstart, runs, train
 
 INTERRUPTED = 130
 STOPPED = "stopped; the same command continues an unfinished run from its last finished epoch."
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (quickstart, train, evaluate, explain, bench):
+for command in (quickstart, train, compare, evaluate, explain, bench):
     app.command(command.__name__.rpartition(".")[2], rich_help_panel="Do")(command.command)
 for group in (datasets, methods, runs):
     app.add_typer(group.app, rich_help_panel="Look")

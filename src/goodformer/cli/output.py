@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import typer
+
+UNFOLDED = 10_000
+"""Columns of a table that is written to a file."""
 
 
 @contextlib.contextmanager
@@ -22,16 +26,29 @@ def working() -> Iterator[None]:
 
 def document(value: Any) -> None:
     """Print one JSON document; numbers that JSON has no word for become null."""
-    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+    typer.echo(document_text(value))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> None:
+def document_text(value: Any) -> str:
+    """One JSON document as text."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    title: str = "",
+    note: str = "",
+    file: IO[str] | None = None,
+    width: int | None = None,
+) -> None:
     """Print a table under its title and over its note; columns of numbers stand to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    view, console = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)), Console(highlight=False, markup=False)
+    view = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    console = Console(file=file, width=width, highlight=False, markup=False)
     for place, column in enumerate(columns):
         numeric = any(isinstance(row[place], int | float) for row in rows)
         view.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=place == 0)
@@ -42,6 +59,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = ""
             console.print(part)
 
 
+def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> str:
+    """A table as text, no line folded."""
+    text = io.StringIO()
+    table(columns, rows, title, note, text, width=UNFOLDED)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
 def cell(value: Any) -> str:
     """A value as a table shows it."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -49,6 +73,14 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) >= 1000 or 0 < abs(value) < 0.001 else f"{value:.3f}"
     return str(value)
+
+
+def save_text(text: str, path: Path) -> None:
+    """Write a text file in one step."""
+    from goodformer.engine import files
+
+    files.make_folder(path.parent)
+    files.write_bytes(path, f"{text}\n".encode())
 
 
 def save_json(value: Any, path: Path) -> None:

@@ -30,10 +30,10 @@ FIGURES = {
 PERCENT = ("id_test", "ood_val", "ood_test")
 
 
-def read_records(folder: Path) -> list[Record]:
-    """All records of the ``*.jsonl`` files in a folder, each run once, the last line of it winning."""
+def read_records(source: Path) -> list[Record]:
+    """All records of a file, or of the ``*.jsonl`` files in a folder, each run once, the last line of it winning."""
     records: dict[str, Record] = {}
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in [source] if source.is_file() else sorted(source.glob("*.jsonl")):
         for record in files.read_lines(path):
             if not isinstance(record, dict) or "id" not in record:
                 raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
@@ -83,8 +83,12 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
     words += [f"bias {named['bias']}"] if named["bias"] is not None else []
     head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values(), "s/epoch", "seeds"]
     rows = [_row(group, rows) for group, rows in _group(records, COLUMNS).items()]
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-    return f"### {' / '.join(words)}, {named['train_graphs']} training graphs\n\n" + "\n".join(lines)
+    return f"### {' / '.join(words)}, {named['train_graphs']} training graphs\n\n{markdown_table(head, rows)}"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
 def _row(group: tuple[Any, ...], records: Sequence[Record]) -> list[str]:
@@ -96,12 +100,22 @@ def _row(group: tuple[Any, ...], records: Sequence[Record]) -> list[str]:
 
 def spread(values: Iterable[float | None], scale: float) -> str:
     """Mean and, over two or more seeds, the standard deviation (n - 1)."""
+    found = moments(values, scale)
+    return "-" if found is None else " ±".join(written(part, 2 if scale == 100 else 3) for part in found)
+
+
+def moments(values: Iterable[float | None], scale: float = 1) -> tuple[float, ...] | None:
+    """Mean and, over two or more values, the standard deviation (n - 1) of those that are known."""
     known = [scale * value for value in values if value is not None and math.isfinite(value)]
     if not known:
-        return "-"
-    digits = 2 if scale == 100 else 3
-    mean = f"{statistics.fmean(known):.{digits}f}"
-    return mean if len(known) < 2 else f"{mean} ±{statistics.stdev(known):.{digits}f}"
+        return None
+    mean = statistics.fmean(known)
+    return (mean,) if len(known) < 2 else (mean, statistics.stdev(known))
+
+
+def written(number: float, digits: int) -> str:
+    """A number with so many digits behind the point."""
+    return f"{number:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,160 @@
+"""``goodformer compare``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+
+if TYPE_CHECKING:
+    from goodformer.experiments.runner import Status
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    json = "json"
+
+
+def command(
+    dataset: Annotated[str, typer.Option(help="Data set, e.g. good-motif; see goodformer datasets.")],
+    domain: Annotated[str | None, typer.Option(help="What shifts, e.g. basis or size.")] = None,
+    shift: Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none.")] = None,
+    methods: Annotated[
+        str, typer.Option(metavar="ROW,ROW", help="Rows: all, or names, METHOD on MODEL, ROW:PRESET.")
+    ] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds each row is trained with.")] = 3,
+    budget: Annotated[str, typer.Option(help="The same for all rows: compare, quick or full.")] = "compare",
+    overrides: options.Set = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, each in its own process.")] = 2,
+    threads: options.Threads = 1,
+    runs: options.Runs = Path("runs"),
+    records: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Take finished runs from these records, too.")
+    ] = None,
+    table_only: Annotated[bool, typer.Option("--table-only", help="Train nothing.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How the table is written.")] = Format.text,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the table here.")] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train many methods on one benchmark under one budget and show them beside the paper's figures.
+
+    [bold]Examples[/bold]
+
+      goodformer compare --dataset good-motif --domain basis
+      goodformer compare --dataset good-motif --domain size --methods erm,gsat,goodformer --seeds 1
+      goodformer compare --dataset sp-motif --set dataset.bias=0.9 --export results/comparison.jsonl
+      goodformer compare --dataset good-motif --methods "all,erm on goodformer,goodformer:paper"
+      goodformer compare --dataset good-motif --table-only --records results --format latex -o table.tex
+
+    Finished runs are taken as they are and stopped ones go on, so the same command can be given again at any time. A
+    run that fails stops no other; the exit code is then 1.
+    """
+    with output.working():
+        from goodformer.engine import export_results
+        from goodformer.experiments import compare
+
+        given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
+        plan = compare.plan({"name": dataset, **given}, methods, seeds, budget, overrides or [])
+        known = compare.records(plan, runs, records or [])
+        failures: dict[str, str] = {}
+        if not table_only:
+            with watching(quiet) as watch:
+                failures = compare.train(plan, runs, jobs, threads, known, watch)
+            known = compare.records(plan, runs, records or [])
+        if export:
+            export_results(compare.runs(plan, runs), export)
+    deliver(compare.report(plan, known, failures), form, out)
+    if failures:
+        raise typer.Exit(1)
+
+
+def deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
+    """Print the table; with a file, write it there and print it for people."""
+    from goodformer.experiments import sheets
+
+    columns, rows = sheets.grid(report)
+    body = (columns, rows, sheets.title(report), sheets.note(report))
+    made: dict[Format, Callable[[], str]] = {
+        Format.text: lambda: output.table_text(*body),
+        Format.markdown: lambda: sheets.markdown(report),
+        Format.latex: lambda: sheets.latex(report),
+        Format.json: lambda: output.document_text(report),
+    }
+    if out:
+        output.save_text(made[form](), out)
+    shown = Format.text if out else form
+    if shown is Format.text and sys.stdout.isatty():
+        output.table(*body)
+    else:
+        typer.echo(made[shown]())
+
+
+@contextmanager
+def watching(quiet: bool) -> Iterator[Callable[[Status], None] | None]:
+    """Something to call with how far the runs are: a bar on a terminal, else a line a finished run."""
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _bar() as show:
+            yield show
+    else:
+        yield _lines()
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Status], None]]:
+    """A bar over all epochs, and under it what is being trained."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as progress:
+        task = progress.add_task("starting")
+
+        def show(status: Status) -> None:
+            words = "\n".join([summary(status), *status.running])
+            progress.update(task, total=max(status.epochs, 1), completed=status.epochs_done, description=words)
+
+        yield show
+
+
+def _lines() -> Callable[[Status], None]:
+    """A line whenever a run has ended."""
+    last = -1
+
+    def show(status: Status) -> None:
+        nonlocal last
+        if status.ended != last:
+            last = status.ended
+            typer.echo(summary(status), err=True)
+
+    return show
+
+
+def summary(status: Status) -> str:
+    """How far things are, in one line."""
+    failed = f" ({status.failed} failed)" if status.failed else ""
+    left = "" if status.seconds_left is None else f", about {_duration(status.seconds_left)} left"
+    return f"{status.ended} of {status.runs} runs{failed}, {status.epochs_done} of {status.epochs} epochs{left}"
+
+
+def _duration(seconds: float) -> str:
+    """Hours and minutes, minutes, or seconds."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,30 @@
+"""The figures of the paper, to stand beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from goodformer.experiments.presets import read_settings
+
+Figure = tuple[float, float]
+"""Mean and standard deviation; accuracies and ROC-AUC in %."""
+
+
+def published(figure: str, dataset: Mapping[str, Any], row: str) -> Figure | None:
+    """What the paper reports, None where it reports nothing.
+
+    Args:
+        figure: ``ood_test`` or ``precision_at_10``.
+        dataset: All settings of a data set, with its name.
+        row: Name of a row of the paper's tables.
+    """
+    if dataset.get("shift", "covariate") != "covariate":
+        return None
+    found = read_settings("paper")[figure].get(_key(dataset), {}).get(row)
+    return None if found is None else (found[0], found[1])
+
+
+def _key(dataset: Mapping[str, Any]) -> str:
+    """A benchmark as the file of figures names it: with its domain, or with its bias."""
+    return f"{dataset['name']}/{dataset.get('domain', dataset.get('bias'))}"
