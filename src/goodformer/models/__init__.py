@@ -1,6 +1,7 @@
 """Models: graphs in, node embeddings out."""
 
 from goodformer.models.base import GraphModel
+from goodformer.models.exphormer import Exphormer
 from goodformer.models.gin import GIN, VirtualNodeGIN
 from goodformer.models.goodformer import GOODFormer
 from goodformer.models.gps import GraphGPS
@@ -14,8 +15,9 @@ MODELS: Registry[GraphModel] = Registry(
         "gin-vn": VirtualNodeGIN,
         "graphormer": Graphormer,
         "gps": GraphGPS,
+        "exphormer": Exphormer,
         "goodformer": GOODFormer,
     },
 )
 
-__all__ = ["GIN", "MODELS", "GOODFormer", "GraphGPS", "GraphModel", "Graphormer", "VirtualNodeGIN"]
+__all__ = ["GIN", "MODELS", "Exphormer", "GOODFormer", "GraphGPS", "GraphModel", "Graphormer", "VirtualNodeGIN"]

@@ -1,0 +1,114 @@
+"""Exphormer: GraphGPS whose attention runs along the graph's edges, an expander's and those of virtual nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from goodformer.models.base import GraphModel
+from goodformer.models.gin import Inputs, Layers, Rate, Width
+from goodformer.models.gps import AggregationName, Heads, NormName
+from goodformer.nn.dropout import dropout
+from goodformer.nn.expander import expander_edges
+from goodformer.nn.features import EdgeInput, NodeInput
+from goodformer.nn.gps import mlp
+from goodformer.nn.layout import Layout
+from goodformer.nn.message_passing import GIN, Aggregation
+from goodformer.nn.normalisation import Norm, norm_layer
+from goodformer.nn.readout import mean_nodes
+from goodformer.nn.sparse_attention import Connections, SparseAttention, connect
+from goodformer.registry import InputError
+from goodformer.spec import FeatureSpec
+
+
+class ExphormerLayer(nn.Module):
+    """h_M = norm(h + MPNN(h)), h_T = norm(h + a), h' = norm(h_M + h_T + FFN(h_M + h_T)), [a; s'] = Attention([h; s]).
+
+    The states s of virtual nodes are what attention gives them, with nothing added.
+    """
+
+    def __init__(self, dim: int, heads: int, *, norm: Norm, p: float, aggregation: Aggregation) -> None:
+        super().__init__()
+        self.local = GIN(mlp(dim, dim, dim), aggregation)
+        self.attention = SparseAttention(dim, heads)
+        self.ffn = mlp(dim, 2 * dim, dim, p)
+        self.norm_local, self.norm_attention, self.norm_out = (norm_layer(norm, dim) for _ in range(3))
+        self.drop_local, self.drop_attention, self.drop_ffn = (dropout(p) for _ in range(3))
+
+    def forward(
+        self,
+        h: Tensor,
+        virtual: Tensor,
+        layout: Layout,
+        connections: Connections,
+        kinds: Tensor,
+        edge_weight: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Nodes (N, D) and virtual nodes (B * V, D), both anew."""
+        a = self.attention(torch.cat((h, virtual)), connections, kinds)
+        local = self.norm_local(h + self.drop_local(self.local(h, layout, connections.edges, edge_weight)))
+        both = local + self.norm_attention(h + self.drop_attention(a[: len(h)]))
+        return self.norm_out(both + self.drop_ffn(self.ffn(both))), a[len(h) :]
+
+
+class Exphormer(GraphModel):
+    """h = L_L(... L_1(input(G))), layers of message passing beside sparse attention (`ExphormerLayer`), mean readout.
+
+    Nodes attend along three kinds of connections, each with learned vectors: the graph's own edges, an expander over
+    the nodes, and edges to and from each virtual node, whose first states are learned.
+
+    The expander is a function of the graph (`goodformer.nn.expander`), counted anew for every batch and stored nowhere:
+    two sorts a cycle cost less than reading edges of another kind through the whole pipeline.
+
+    Paper: Shirzad et al., "Exphormer: Sparse Transformers for Graphs", 2023.
+    Differs from the paper: the expander is a union of random Hamiltonian cycles (one of the authors' three ways), taken
+        as drawn, without a search for one with a larger spectral gap, and it has no self-loops; the largest logit is
+        taken off before the softmax instead of a small number added below it; an edge's vector has the kind's added.
+    Paper silent on: edge weights, which multiply attention along an edge as well as its message; GOOD data; sizes are
+        those of GraphGPS here, with its message passing (GIN).
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dim: Width = 128,
+        heads: Heads = 4,
+        layers: Layers = 4,
+        dropout_rate: Rate = 0.2,
+        norm: NormName = "batch",
+        aggregation: AggregationName = "sum",
+        cycles: Annotated[int, Field(ge=0, description="Cycles of the expander; nodes have twice as many edges.")] = 5,
+        virtual_nodes: Annotated[int, Field(ge=0, description="Virtual nodes of each graph, joined to all nodes.")] = 1,
+        expander_seed: Annotated[int, Field(ge=0, description="Other numbers give other expanders.")] = 0,
+        inputs: Inputs = ("laplacian:8",),
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise InputError(f"model exphormer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
+        self.dim, self.cycles, self.expander_seed = dim, cycles, expander_seed
+        self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
+        self.encodings = self.nodes.encodings
+        self.kinds = nn.Parameter(torch.randn(2 + 2 * virtual_nodes, dim))
+        self.start = nn.Parameter(torch.randn(virtual_nodes, dim))
+        self.layers = nn.ModuleList(
+            ExphormerLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation) for _ in range(layers)
+        )
+
+    def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Node embeddings (N, D)."""
+        layout, h = Layout(batch), self.nodes(batch)
+        expander = expander_edges(layout, batch.x, self.cycles, self.expander_seed)
+        connections = connect(layout, expander, len(self.start), self.edges(batch), edge_weight)
+        virtual = self.start.repeat(layout.num_graphs, 1)  # (B * V, D)
+        for layer in self.layers:
+            h, virtual = layer(h, virtual, layout, connections, self.kinds, edge_weight)
+        return h
+
+    def readout(self, h: Tensor, batch: Batch) -> Tensor:
+        """The mean over the nodes of each graph (B, D)."""
+        return mean_nodes(h, Layout(batch))
