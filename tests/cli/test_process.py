@@ -14,6 +14,7 @@ COMMANDS = [
     [],
     ["quickstart"],
     ["train"],
+    ["compare"],
     ["evaluate"],
     ["explain"],
     ["bench"],

@@ -1,0 +1,113 @@
+"""``goodformer compare`` with real processes: a failing run, going on, finished runs, an interrupt."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from goodformer.engine import Run
+from goodformer.experiments import compare
+from tests.cli.conftest import Command
+
+SETTINGS = ["dataset.graphs=150", "model.dim=8"]
+TINY = ["--dataset", "good-motif", "--domain", "basis", "--seeds", "1", *(w for s in SETTINGS for w in ("--set", s))]
+BOTH = [*TINY, "--set", "training.epochs=1", "--methods", "erm,gsat"]
+
+
+def test_a_failing_run_stops_no_other_and_goes_on_later(command: Command, tmp_path: Path) -> None:
+    plan = compare.plan({"name": "good-motif"}, "erm,gsat", 1, overrides=[*SETTINGS, "training.epochs=1"])
+    erm, gsat = (tmp_path / "runs" / config.folder_name for config in plan.configs.values())
+    gsat.parent.mkdir()
+    gsat.write_text("in the way")
+    answer = command("compare", *BOTH)
+    assert answer.code == 1
+    assert "failed" in answer.out
+    assert f"cannot create folder {gsat.relative_to(tmp_path)}" in answer.out
+    assert "2 of 2 runs (1 failed)" in answer.err
+    before = (erm / "summary.json").read_bytes()
+
+    gsat.unlink()
+    answer = command("compare", *BOTH, "--quiet", "--export", "made.jsonl", "--format", "markdown", "-o", "deep/it.md")
+    assert (answer.code, answer.err) == (0, "")
+    assert (erm / "summary.json").read_bytes() == before
+    assert Run(gsat).finished
+    assert "| GSAT | " in (tmp_path / "deep" / "it.md").read_text()
+    assert "Precision@10" in answer.out
+
+    table = command("compare", *BOTH, "--table-only", "--runs", "none", "--records", "made.jsonl", "--format", "json")
+    assert table.code == 0
+    rows = {row["row"]: row for row in table.json["rows"]}
+    assert rows["erm"]["ood_test"]["mean"] == pytest.approx(100 * json.loads(before)["ood_test"])
+    assert rows["gsat"]["precision_at_10"]["mean"] == pytest.approx(Run(gsat).summary["precision_at_10"])
+    assert (rows["erm"]["cost"], rows["erm"]["precision_at_10"]) == (1, None)
+    assert rows["gsat"]["paper"]["ood_test"] == {"mean": 55.13, "std": 5.41}
+
+
+def test_finished_runs_are_not_trained_again(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here those of a file of records, without any run folder."""
+    plan = compare.plan({"name": "good-motif"}, "erm", 1, overrides=SETTINGS)
+    config = plan.configs["erm", 0]
+    line = {"id": config.id, "config": config.to_dict(), "ood_test": 0.5, "metric": "accuracy"}
+    (tmp_path / "made.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.setattr("goodformer.experiments.runner.Worker", None)
+    answer = command("compare", *TINY, "--methods", "erm", "--records", "made.jsonl", "--quiet")
+    assert answer.code == 0, answer.err
+    assert "50.00" in answer.out
+
+
+def test_nothing_run_yet(command: Command) -> None:
+    answer = command("compare", "--dataset", "sp-motif", "--table-only", "--set", "dataset.bias=0.9")
+    assert answer.code == 0
+    assert "not run" in answer.out
+    assert "72.55 ±10.43" in answer.out
+    latex = command("compare", "--dataset", "good-motif", "--table-only", "--format", "latex").out
+    assert latex.startswith(r"\begin{table}")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--methods", "gsatt"], "did you mean gsat"),
+        (["--budget", "huge"], "unknown budget 'huge'"),
+        (["--set", "model.dims=8"], "row erm"),
+        (["--records", "none.jsonl"], "there is no none.jsonl"),
+        (["--format", "word"], "'word'"),
+        (["--seeds", "0"], "--seeds"),
+    ],
+)
+def test_mistakes_are_refused(command: Command, words: list[str], sentence: str) -> None:
+    answer = command("compare", "--dataset", "good-motif", "--methods", "erm", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert sentence in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_an_interrupted_comparison_goes_on(command: Command, tmp_path: Path) -> None:
+    words = ["compare", *TINY, "--methods", "erm", "--set", "training.epochs=60", "--quiet"]
+    process = subprocess.Popen([sys.executable, "-m", "goodformer", *words], cwd=tmp_path, stderr=subprocess.PIPE)
+    path = wait_for_epochs(tmp_path, 1, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert b"continues" in err
+    with Run(path.parent).locked():  # no process holds it any more
+        kept = path.read_text().splitlines()
+    assert 1 < len(kept) < 60
+    assert command(*words).code == 0
+    assert path.read_text().splitlines()[: len(kept)] == kept
+    assert Run(path.parent).finished
+
+
+def wait_for_epochs(folder: Path, more_than: int, process: subprocess.Popen[bytes]) -> Path:
+    """Wait until the run in the folder has recorded more epochs."""
+    for _ in range(1200):
+        found = list(folder.glob("runs/*/epochs.jsonl"))
+        if found and len(found[0].read_text().splitlines()) > more_than:
+            return found[0]
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("no epoch in two minutes")
