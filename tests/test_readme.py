@@ -15,6 +15,17 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
 SMALL = {
     "train": ["--set", "dataset.graphs=150", "--set", "model.dim=16", "--epochs", "1", "--quiet"],
+    "compare": [
+        "--methods",
+        "erm",
+        "--seeds",
+        "1",
+        "--set",
+        "dataset.graphs=150",
+        "--set",
+        "training.epochs=1",
+        "--quiet",
+    ],
     "datasets": ["--set", "graphs=150"],
 }
 
@@ -112,6 +123,6 @@ def test_settings_named_in_pages_exist() -> None:
     known |= {f"training.{name}" for name in TrainingConfig.model_fields} | set(RunConfig.model_fields)
     for page in PAGES:
         for block in blocks(page, "sh"):
-            named = re.findall(r"goodformer train.*", block)
+            named = re.findall(r"goodformer (?:train|compare).*", block)
             for setting in [name for line in named for name in re.findall(r"--set (\S+?)=", line)]:
                 assert setting in known, f"{page.name}: {setting}"
