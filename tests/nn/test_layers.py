@@ -12,11 +12,11 @@ from goodformer.nn.colours import refine_colours
 from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.dropout import ByteDropout
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
-from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet
+from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet, flip_signs
 from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, gather_messages
-from goodformer.nn.readout import mean_nodes, node_share
+from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch, graphs
 
@@ -148,7 +148,7 @@ def test_scores_and_halves_follow_the_equations_graph_by_graph() -> None:
     z = torch.randn(13, dim)
     e = scores(z, layout)
     mask = head_mean_mask(e, layout)
-    out = half(z, hide_padding(e, layout).softmax(-1), layout, None, mask)
+    out = half(z, hide_padding(e, layout.mask).softmax(-1), layout, None, mask)
     for g, (a, b) in enumerate([(0, 5), (5, 13)]):
         q, k = scores.qk(z[a:b]).view(b - a, 2, heads, dim // heads).permute(1, 2, 0, 3)
         expected = q @ k.transpose(1, 2) / (dim // heads) ** 0.5  # (H, n, n)
@@ -191,7 +191,7 @@ def test_node_share_and_weighted_mean() -> None:
         around = mask[layout.dst == v]
         expected = float(around.square().sum() / around.sum()) if len(around) else 1.0
         assert float(got[v]) == pytest.approx(expected, abs=1e-5)
-    pooled = mean_nodes(h, layout, got)
+    pooled = mean_nodes(weighted(h, layout, got), layout)
     for g in range(layout.num_graphs):
         here = layout.graph == g
         torch.testing.assert_close(pooled[g], (h[here] * got[here, None]).sum(0) / got[here].sum())
@@ -245,6 +245,21 @@ def test_signnet_reads_eigenvectors_whatever_their_signs() -> None:
     inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("signnet:8", "closed_walks:6"))
     assert inputs.encodings == ("laplacian:8", "closed_walks:6")
     assert inputs(batch()).shape == (47, 8)
+
+
+def test_signs_of_eigenvectors_are_flipped_per_graph_and_column_and_in_training_alone() -> None:
+    graph, vectors = torch.arange(50).repeat_interleave(7), torch.randn(350, 4)
+    torch.manual_seed(1)
+    flipped = flip_signs(vectors, graph, 50)
+    torch.manual_seed(1)
+    assert torch.equal(flipped, flip_signs(vectors, graph, 50))
+    same, opposite = (flipped == vectors).view(50, 7, 4).all(1), (flipped == -vectors).view(50, 7, 4).all(1)
+    assert (same | opposite).all()
+    assert 0.35 < same.float().mean() < 0.65
+    assert not (same.all(1) | opposite.all(1)).all()
+    layer, data = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("laplacian:8",)), batch()
+    assert not torch.equal(layer(data), layer(data))
+    assert torch.equal(layer.eval()(data), layer(data))
 
 
 def test_inner_products_are_gils_pair_scores() -> None:

@@ -31,7 +31,7 @@ def problem(sizes: tuple[int, ...], heads: int, scale: float, seed: int) -> tupl
     layout = Layout(batch(sizes, p=0.2))
     generator = torch.Generator().manual_seed(seed)
     scores = scale * torch.randn(len(sizes), heads, layout.width, layout.width, generator=generator)
-    return hide_padding(scores, layout), layout.mask
+    return hide_padding(scores, layout.mask), layout.mask
 
 
 @settings(max_examples=40, deadline=None)
@@ -91,15 +91,34 @@ def test_a_graph_gets_the_same_temperature_alone_and_in_a_batch() -> None:
 
 def test_mean_entropy_equals_scipy() -> None:
     logits, rows = problem((5, 11), 2, 2.0, 3)
-    got = mean_entropy(logits.log_softmax(-1), rows)
+    got = mean_entropy(logits, logits.softmax(-1), rows)
     for g, n in enumerate((5, 11)):
         for head in range(2):
             assert float(got[g, head]) == pytest.approx(entropy_at(logits[g, head, :n, :n].numpy(), 1.0), abs=1e-5)
 
 
+def test_both_solvers_work_in_inference_mode() -> None:
+    with torch.inference_mode():
+        logits, rows = problem((12, 20), 2, 2.0, 4)
+        assert (descend_temperature(logits, rows, torch.tensor([1.0, 1.0])) != 1).all()
+        assert (solve_temperature(logits, rows, torch.tensor([1.0, 1.0])) != 1).all()
+
+
+def test_entropy_and_its_gradient_equal_the_definition() -> None:
+    logits = torch.randn(2, 3, 5, 5, dtype=torch.double, requires_grad=True)
+    rows = torch.ones(2, 5, dtype=torch.bool)
+    log_p = logits.log_softmax(-1)
+    expected = -(log_p.exp() * log_p).sum(-1).mean(-1)
+    got = mean_entropy(logits, logits.softmax(-1), rows)
+    torch.testing.assert_close(got, expected)
+    (want,) = torch.autograd.grad(expected.square().sum(), logits, retain_graph=True)
+    (have,) = torch.autograd.grad(got.square().sum(), logits)
+    torch.testing.assert_close(have, want)
+
+
 def test_descent_moves_towards_the_target_and_hardly() -> None:
     logits, rows = problem((12, 20), 2, 2.0, 4)
-    start = mean_entropy(logits.log_softmax(-1), rows)
+    start = mean_entropy(logits, logits.softmax(-1), rows)
     t = descend_temperature(logits, rows, start.mean(0) - 0.5)
     assert (t < 1).all()
     assert (t > 0.985).all()

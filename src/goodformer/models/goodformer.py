@@ -14,14 +14,13 @@ from torch_geometric.data import Batch
 from goodformer.models.base import GraphModel
 from goodformer.models.gin import Inputs, Rate, Width
 from goodformer.models.gps import AggregationName, CombineName, Heads, NormName
-from goodformer.nn.attention import NEVER
 from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer, mlp
 from goodformer.nn.gradient import scale_gradient
 from goodformer.nn.layout import Layout
-from goodformer.nn.readout import mean_nodes, node_share
+from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.nn.sampling import concrete, shared_noise
 from goodformer.nn.selection import straight_through, top_pairs
 from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
@@ -44,7 +43,7 @@ class Disentangled:
             those of a second disentangling layer follow.
         temperature: t_G used, (2, B, H) or (1, B, H).
         recovered: Recovered positional encodings of the halves, (2, N, k) or (1, N, k).
-        nodes: Node embeddings of the invariant half, (N, D).
+        nodes: Node embeddings of the invariant half, (N, D), whose mean over a graph is ``invariant``.
     """
 
     edge_logits: Tensor
@@ -84,7 +83,7 @@ class GOODFormer(GraphModel):
         predictor_layers: Depth = 1,
         encoder_dim: Annotated[int, Field(ge=1, description="Width of the subgraph encodings.")] = 32,
         inputs: Inputs = ("closed_walks:6",),
-        target: Annotated[str, Field(description="Encoding the encoder recovers, as name:width.")] = "laplacian:8",
+        target: Annotated[str, Field(description="Encoding the encoder recovers, laplacian:k.")] = "laplacian:8",
         dropout_rate: Rate = 0.2,
         norm: NormName = "batch",
         aggregation: AggregationName = "log",
@@ -124,6 +123,10 @@ class GOODFormer(GraphModel):
         super().__init__()
         if dim % heads:
             raise InputError(f"model goodformer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
+        if sample != "none" and mask != "logit":
+            raise InputError(f"model goodformer: sample = {sample} draws the mask logit, not {mask}; set one of them.")
+        if not target.startswith("laplacian:"):
+            raise InputError(f"model goodformer: target = {target!r} is not accepted; give laplacian:k.")
         self.dim, self.heads = dim, heads
         self.mask_kind, self.kept_share, self.sample = mask, kept_share, sample
         self.values, self.node_weights = values, node_weights
@@ -188,16 +191,16 @@ class GOODFormer(GraphModel):
         scores = self.scores(z, layout)  # E, (B, H, n, n)
         noise = self._draw(layout)
         mask = self._mask(scores, layout, noise)  # M, (E,)
-        opposite = scale_gradient(scores, variant_gradient) if both else None  # E again, as the variant half sees it
-        outside = None if opposite is None else self._mask(opposite, layout, noise)
-        halves = _Halves(layout, edges, mask, outside, edge_weight)
+        halves = _Halves(layout, edges, mask, edge_weight, variant_gradient if both else None)
+        opposite = scale_gradient(scores, variant_gradient) if both else None  # E as the variant half sees it
         attention, entropy, temperature = self._attend(scores, opposite, layout)
-        share = halves.node_weight if self.node_weights else None
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
         h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
         h, recovered = self._encode(h, halves, batch.x)
-        h, more_entropy = self._predict(h, halves, share)  # [Z'_c; Z'_s]
-        graphs = mean_nodes(h, halves.layout, share).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
+        h, more_entropy = self._predict(h, halves)  # [Z'_c; Z'_s]
+        if self.node_weights:
+            h = weighted(h, halves.layout, halves.node_weight)
+        graphs = mean_nodes(h, halves.layout).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
         return Disentangled(
             edge_logits=edge_logits(scores, layout, symmetric=True),
             mask=mask,
@@ -245,17 +248,16 @@ class GOODFormer(GraphModel):
     def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""
         signed = scores if opposite is None else torch.cat((scores, -opposite))
-        twin = layout.mask if opposite is None else layout.mask.repeat(2, 1)
-        signed = signed.masked_fill(~twin[:, None, None], NEVER)
-        temperature = self._temperature(signed, layout, twin)
-        if self.training or self.solver == "none":
-            log_p = signed.log_softmax(-1)
-        else:
-            log_p = (signed / temperature.flatten(0, 1)[..., None, None]).log_softmax(-1)
-        entropy = mean_entropy(log_p, twin).unflatten(0, (-1, layout.num_graphs))
+        rows = layout.mask if opposite is None else layout.mask.repeat(2, 1)
+        signed = hide_padding(signed, rows)
+        temperature = self._temperature(signed, layout, rows)
+        if not self.training and self.solver != "none":
+            signed = signed / temperature.flatten(0, 1)[..., None, None]
+        p = signed.softmax(-1)
+        entropy = mean_entropy(signed, p, rows).unflatten(0, (-1, layout.num_graphs))
         if self.training:
             self._remember(entropy)
-        return log_p.exp(), entropy, temperature
+        return p, entropy, temperature
 
     def _temperature(self, signed: Tensor, layout: Layout, rows: Tensor) -> Tensor:
         """t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
@@ -273,15 +275,16 @@ class GOODFormer(GraphModel):
         new, kept = entropy.mean(1), self.mean_entropy[: len(entropy)]  # (2, H)
         kept.copy_(torch.lerp(new, torch.where(kept.isnan(), new, kept), self.entropy_decay))
 
-    def _predict(self, h: Tensor, halves: _Halves, share: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+    def _predict(self, h: Tensor, halves: _Halves) -> tuple[Tensor, list[Tensor]]:
         """GT' on both halves (Eq. 13), and the entropies of a second disentangling layer where it is one."""
         if self.predictor_kind == "disentangler":
             return self._second(h, halves)
+        keys = halves.node_weight if self.node_weights else None
         for layer in self.predictor:
             if self.predictor_kind == "mlp":
                 h = h + layer(h)
             else:
-                h = layer(h, halves.layout, halves.edges, halves.edge_weight, share)
+                h = layer(h, halves.layout, halves.edges, halves.edge_weight, keys)
         return h, []
 
     def _second(self, h: Tensor, halves: _Halves) -> tuple[Tensor, list[Tensor]]:
@@ -291,25 +294,37 @@ class GOODFormer(GraphModel):
         scores = self.second_scores(z, layout)
         mask = head_mean_mask(scores, layout)
         signed = torch.cat((scores, -scores)) if halves.both else scores
-        log_p = hide_padding(signed, halves.layout).log_softmax(-1)
+        signed = hide_padding(signed, halves.layout.mask)
+        p = signed.softmax(-1)
         weight = torch.cat((mask, 1 - mask)) if halves.both else mask
-        out = self.second_embed(halves.copy(z), log_p.exp(), halves.layout, halves.edges, weight)
-        return h + out, [mean_entropy(log_p, halves.layout.mask).unflatten(0, (-1, layout.num_graphs))]
+        out = self.second_embed(halves.copy(z), p, halves.layout, halves.edges, weight)
+        return h + out, [mean_entropy(signed, p, halves.layout.mask).unflatten(0, (-1, layout.num_graphs))]
 
 
 class _Halves:
-    """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone."""
+    """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone.
+
+    Attributes:
+        layout: Of the stacked halves; ``single`` is that of the batch.
+        edge_weight: A_c = M * A, then A_s = (1 - M) * A, (2E,).
+        node_weight: Each node's share in the half, (2N,).
+    """
 
     def __init__(
-        self, layout: Layout, edges: Tensor | None, mask: Tensor, outside: Tensor | None, given: Tensor | None
+        self,
+        layout: Layout,
+        edges: Tensor | None,
+        mask: Tensor,
+        given: Tensor | None,
+        variant_gradient: float | Tensor | None,
     ) -> None:
-        self.single, self.both = layout, outside is not None
+        self.single, self.both = layout, variant_gradient is not None
         self.layout = layout.twice() if self.both else layout
         self.edges = None if edges is None else self.copy(edges)
         weight, share = mask, node_share(mask, layout)
-        if outside is not None:  # A_c = M * A, A_s = (1 - M) * A, and nodes likewise
-            weight = torch.cat((mask, 1 - outside))
-            share = torch.cat((share, 1 - node_share(outside, layout)))
+        if variant_gradient is not None:
+            weight = torch.cat((weight, 1 - scale_gradient(weight, variant_gradient)))
+            share = torch.cat((share, 1 - scale_gradient(share, variant_gradient)))
         self.edge_weight = weight if given is None else weight * self.copy(given)
         self.node_weight = share
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from goodformer.nn.attention import NEVER
+from goodformer.nn.attention import NEVER, split_heads
 from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, Aggregation
@@ -27,8 +27,7 @@ class Scores(nn.Module):
 
     def forward(self, z: Tensor, layout: Layout) -> Tensor:
         """(N, D) -> (B, H, n, n); entries of padding are meaningless and must be masked."""
-        padded = layout.pad(self.qk(z))  # (B, n, 2D)
-        q, k = padded.view(*padded.shape[:2], 2, self.heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, n, D/H)
+        q, k = split_heads(layout.pad(self.qk(z)), self.heads, 2)  # each (B, H, n, D/H)
         if self.scale is None:
             return (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
         q = nn.functional.normalize(q, dim=-1) * self.scale[:, None, None]
@@ -48,9 +47,9 @@ class InnerProducts(nn.Module):
         return (padded @ padded.transpose(1, 2))[:, None].expand(-1, self.heads, -1, -1)
 
 
-def hide_padding(scores: Tensor, layout: Layout) -> Tensor:
-    """Scores with ``NEVER`` at every key that is padding, (B, H, n, n)."""
-    return scores.masked_fill(~layout.mask[:, None, None], NEVER)
+def hide_padding(scores: Tensor, keys: Tensor) -> Tensor:
+    """Scores (B, H, n, n) with ``NEVER`` at every key that is padding, where ``keys`` (B, n) is false."""
+    return scores.masked_fill(~keys[:, None, None], NEVER)
 
 
 def edge_logits(scores: Tensor, layout: Layout, symmetric: bool) -> Tensor:
@@ -81,9 +80,7 @@ class Half(nn.Module):
         self, z: Tensor, attention: Tensor, layout: Layout, edges: Tensor | None, edge_weight: Tensor
     ) -> Tensor:
         """(N, D), attention (B, H, n, n) and edge weights (E,) of the half -> (N, D)."""
-        heads = attention.shape[1]
-        values = layout.pad(self.value(z))  # (B, n, D)
-        values = values.view(*values.shape[:2], heads, -1).transpose(1, 2)  # (B, H, n, D/H)
+        (values,) = split_heads(layout.pad(self.value(z)), attention.shape[1], 1)  # (B, H, n, D/H)
         attended = layout.unpad((attention @ values).transpose(1, 2).flatten(2))
         both = self.norm_in(attended + self.local(z, layout, edges, edge_weight))
         return self.norm_out(both + self.mlp(both))

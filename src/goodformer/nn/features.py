@@ -59,7 +59,8 @@ class SignNet(nn.Module):
 class NodeInput(nn.Module):
     """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes.
 
-    ``signnet:k`` stands for the encoding ``laplacian:k`` read by `SignNet` instead of a linear map.
+    The signs of eigenvectors mean nothing: in training those of ``laplacian:k`` are flipped at random, graph by graph and
+    column by column (Dwivedi & Bresson, 2021). ``signnet:k`` stands for the same encoding read by `SignNet`.
 
     Attributes:
         encodings: Computed attributes the batch must carry, as ``name:width``.
@@ -83,8 +84,16 @@ class NodeInput(nn.Module):
         x = batch.x if self.kind == "categorical" else batch.x.float()
         h = self.own(x)
         for attribute, layer in zip(self.attributes, self.computed, strict=True):
-            h = h + layer(batch[attribute])
+            value = batch[attribute]
+            flip = self.training and attribute.startswith("laplacian_")
+            h = h + layer(flip_signs(value, batch.batch, batch.num_graphs) if flip else value)
         return h
+
+
+def flip_signs(vectors: Tensor, graph: Tensor, graphs: int) -> Tensor:
+    """Each column of each graph's vectors (N, k), times +1 or -1 drawn from torch's generator, which a run seeds."""
+    signs = torch.randint(0, 2, (graphs, vectors.shape[1]), device=vectors.device) * 2 - 1
+    return vectors * signs[graph]
 
 
 class EdgeInput(nn.Module):

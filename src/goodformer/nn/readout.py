@@ -13,12 +13,16 @@ def sum_nodes(h: Tensor, layout: Layout) -> Tensor:
     return h.new_zeros(layout.num_graphs, h.shape[1]).index_add(0, layout.graph, h)
 
 
-def mean_nodes(h: Tensor, layout: Layout, weight: Tensor | None = None) -> Tensor:
-    """(N, D) -> (B, D), the mean over each graph's nodes, weighted by ``weight`` (N,) where given."""
-    if weight is None:
-        return sum_nodes(h, layout) / layout.sizes[:, None]
-    total = h.new_zeros(layout.num_graphs).index_add(0, layout.graph, weight)
-    return sum_nodes(h * weight[:, None], layout) / total.clamp(min=1e-6)[:, None]
+def mean_nodes(h: Tensor, layout: Layout) -> Tensor:
+    """(N, D) -> (B, D), the mean over each graph's nodes."""
+    return sum_nodes(h, layout) / layout.sizes[:, None]
+
+
+def weighted(h: Tensor, layout: Layout, weight: Tensor) -> Tensor:
+    """Node embeddings (N, D) whose mean over a graph is the mean of ``h`` weighted by ``weight`` (N,)."""
+    total = weight.new_zeros(layout.num_graphs).index_add(0, layout.graph, weight)
+    factor = weight * (layout.sizes / total.clamp(min=1e-6))[layout.graph]
+    return h * factor[:, None]
 
 
 def node_share(mask: Tensor, layout: Layout) -> Tensor:

@@ -14,15 +14,18 @@ LOWEST, HIGHEST = 0.02, 50.0
 """Temperatures outside this range are not tried: a target entropy no temperature reaches ends at the border."""
 
 
-def row_entropy(log_p: Tensor) -> Tensor:
-    """Shannon entropy of every distribution, (..., n) log-probabilities -> (...)."""
-    return -(log_p.exp() * log_p).sum(-1)
+def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
+    """Shannon entropy of every p = Softmax(e), (..., n) -> (...): H = log sum exp(e) - sum p e.
+
+    The first term is max e - log max p, so that no exponential is taken twice.
+    """
+    return logits.amax(-1) - p.amax(-1).log() - (p * logits).sum(-1)
 
 
-def mean_entropy(log_p: Tensor, rows: Tensor) -> Tensor:
-    """Mean entropy over the rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
-    weight = rows[:, None].to(log_p.dtype)  # (B, 1, n)
-    return (row_entropy(log_p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
+def mean_entropy(logits: Tensor, p: Tensor, rows: Tensor) -> Tensor:
+    """Mean entropy of p = Softmax(logits) over the rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
+    weight = rows[:, None].to(p.dtype)  # (B, 1, n)
+    return (row_entropy(logits, p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
 
 
 def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float = 1e-4) -> Tensor:
@@ -91,7 +94,7 @@ def _newton(x: Tensor, weight: Tensor, goal: Tensor, log_b: Tensor, tolerance: f
 def _entropy_and_slope(x: Tensor, weight: Tensor, log_b: Tensor) -> tuple[Tensor, Tensor]:
     """Weighted mean over rows of the entropy of Softmax(b x), and its derivative by log b."""
     b = log_b.exp()[:, None]
-    p = (x * b[..., None]).exp_()  # (G, r, n), not yet divided by its sum
+    p = (x * b[..., None]).clamp_(min=-80).exp_()  # (G, r, n), not yet divided by its sum; far underflow is slow
     total = p.sum(-1)
     px = p.mul_(x)
     mean = px.sum(-1) / total
@@ -105,11 +108,13 @@ def descend_temperature(logits: Tensor, rows: Tensor, target: Tensor, steps: int
 
     With the published 10 steps at rate 0.001, t moves by about 1 % at most.
     """
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
+        fixed, rows, target = logits.detach().clone(), rows.clone(), target.clone()
         t = torch.ones(logits.shape[:2], dtype=logits.dtype, device=logits.device, requires_grad=True)
         adam = torch.optim.Adam([t], lr=rate)
         for _ in range(steps):
-            entropy = mean_entropy((logits.detach() / t[..., None, None]).log_softmax(-1), rows)
+            scaled = fixed / t[..., None, None]
+            entropy = mean_entropy(scaled, scaled.softmax(-1), rows)
             (t.grad,) = torch.autograd.grad((entropy - target).abs().sum(), t)
             adam.step()
     return t.detach().clamp(LOWEST, HIGHEST)

@@ -11,9 +11,8 @@ from goodformer.spec import Encoding
 from goodformer.transforms import closed_walks as _closed_walks
 from goodformer.transforms import laplacian as _laplacian
 from goodformer.transforms import random_walk as _random_walk
-from goodformer.transforms.laplacian import flip_signs, laplacian_mask
 
-__all__ = ["ENCODINGS", "VERSIONS", "encode", "flip_signs", "laplacian_mask", "parse_encoding"]
+__all__ = ["ENCODINGS", "VERSIONS", "encode", "parse_encoding"]
 
 ENCODINGS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "laplacian": _laplacian.laplacian,

@@ -16,8 +16,8 @@ def laplacian(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     """The first nontrivial eigenvectors of the Laplacian L = D - A of each graph, as node features.
 
     Column j holds the unit eigenvector of the (j+2)-th smallest eigenvalue, orthogonal to the constant vector also
-    where the graph is disconnected. A graph of n nodes has n - 1 of them; further columns are zero (see
-    `laplacian_mask`). The sign is chosen so that the sum of cubes is not negative; where it vanishes, the first
+    where the graph is disconnected. A graph of n nodes has n - 1 of them; further columns are zero.
+    The sign is chosen so that the sum of cubes is not negative; where it vanishes, the first
     entry that does not is positive. Eigenvectors of a repeated eigenvalue are one orthonormal basis among many.
 
     Args:
@@ -59,16 +59,3 @@ def canonical_signs(vectors: Floats, tolerance: float = 1e-6) -> Floats:
     first = (np.abs(vectors) > tolerance).argmax(-2)[:, None]  # (b, 1, k)
     deciding = np.where(np.abs(skew) > tolerance, skew, np.take_along_axis(vectors, first, -2))
     return np.where(deciding < 0, -vectors, vectors)
-
-
-def laplacian_mask(sizes: Tensor, batch: Tensor, width: int) -> Tensor:
-    """Which columns of the encoding (N, k) are eigenvectors, not filling: a graph of n nodes has n - 1."""
-    columns = torch.arange(width, device=sizes.device)
-    return columns < (sizes[batch] - 1)[:, None]
-
-
-def flip_signs(encoding: Tensor, batch: Tensor, generator: torch.Generator) -> Tensor:
-    """The encoding (N, k) with the sign of each graph's each column drawn anew."""
-    graphs = int(batch.max()) + 1 if len(batch) else 0
-    heads = torch.randint(2, (graphs, encoding.shape[1]), generator=generator, device=generator.device)  # (B, k)
-    return encoding * (2 * heads - 1).to(encoding)[batch]
