@@ -76,6 +76,11 @@ def test_labels_do_not_enter_the_hash_but_seeds_do() -> None:
         ({"budget": "qick"}, "did you mean quick"),
         ({"model": "gin2"}, "did you mean gin"),
         ({"overrides": ["model.dims=3"]}, "did you mean dim"),
+        ({"overrides": ["budget=mine"]}, "unknown budget"),
+        ({"overrides": ["preset=papr"]}, "did you mean paper"),
+        ({"overrides": ["method=em"]}, "did you mean erm"),
+        ({"overrides": ["dataset.domian=size"]}, "did you mean domain"),
+        ({"overrides": ["model=3"]}, "has no name"),
     ],
 )
 def test_unknown_names_get_suggestions(settings: dict, sentence: str) -> None:
@@ -92,3 +97,35 @@ def test_a_budget_counts_training_graphs_alike_on_every_benchmark() -> None:
 
 def test_a_domain_left_out_is_the_usual_one() -> None:
     assert configure({"name": "good-motif"}, "vrex").id == configure(BASIS, "vrex").id
+
+
+SIZE = {"name": "good-motif", "domain": "size"}
+
+
+@pytest.mark.parametrize(
+    ("start", "lines", "same"),
+    [
+        ({"preset": "paper"}, ["dataset.domain=size"], {"preset": "paper", "dataset": SIZE}),
+        ({"preset": "paper"}, ["dataset=sp-motif"], {"preset": "paper", "dataset": {"name": "sp-motif"}}),
+        ({}, ["dataset.name=sp-motif", "dataset.bias=0.5"], {"dataset": {"name": "sp-motif", "bias": 0.5}}),
+        ({"budget": "quick"}, ["dataset.graphs=500"], {"budget": "quick", "dataset": {**BASIS, "graphs": 500}}),
+        ({"method": "erm"}, ["model=gps"], {"method": "erm", "model": "gps"}),
+        ({"method": "erm"}, ["model.name=gps", "training.epochs=3"],
+         {"method": "erm", "model": "gps", "overrides": ["training.epochs=3"]}),
+        ({}, ["method=gsat"], {"method": "gsat"}),
+        ({}, ["method.name=erm", "model=goodformer"], {"method": "erm", "model": "goodformer"}),
+        ({}, ["preset=paper"], {"preset": "paper"}),
+        ({}, ["budget=quick"], {"budget": "quick"}),
+    ],
+)  # fmt: skip
+def test_an_override_of_a_name_brings_the_settings_of_that_name(start: dict, lines: list[str], same: dict) -> None:
+    """Whether a name is given as an argument or as an override, the same layers follow from it."""
+    assert configure(BASIS, **start, overrides=lines) == configure(**{"dataset": BASIS, **same})
+
+
+def test_another_name_leaves_the_settings_of_the_old_one_behind() -> None:
+    config = configure(BASIS, "erm", overrides=["model.layers=7", "model=gps", "model.dim=32"])
+    assert (config.model["name"], config.model["dim"]) == ("gps", 32)
+    assert config.model["layers"] == configure(BASIS, "erm", "gps").model["layers"] != 7
+    same = configure(BASIS, "erm", overrides=["model.layers=7", "model=gin"])
+    assert same.model["layers"] == 7

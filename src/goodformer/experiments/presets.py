@@ -3,7 +3,8 @@
 Settings live in ``settings/<method>.yaml``, the paper's figures beside them in ``settings/paper.yaml``;
 ``settings/budgets.yaml`` says what a budget cuts. A configuration is built in layers, later ones winning: what the
 preset always sets, what it sets for the model, what it sets for the benchmark, the same of the budget, and the
-overrides given.
+overrides given. Overrides that name a data set, a model, a method, a preset or a budget, or that set something of the
+data set, decide which layers there are, so they are read first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import yaml
 
 from goodformer.data import DATASETS
-from goodformer.engine.config import RunConfig
+from goodformer.engine.config import RunConfig, parse_assignment
 from goodformer.methods import METHODS
 from goodformer.registry import unknown
 
@@ -68,13 +69,16 @@ def configure(
         seed: Of everything random in the run.
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
     """
-    name = model or default_model(method)
-    tree: Tree = {"dataset": dict(dataset), "model": {"name": name}, "method": {"name": method}, "training": {}}
-    for settings in (*_preset(method, preset), _pick("budget", budget, read_settings("budgets"))):
-        for layer in _layers(settings, name, dataset):
-            _merge(tree, layer, given=dataset)
-    config = RunConfig(**tree, seed=seed, preset=preset, budget=budget)
-    return config.with_overrides(overrides)
+    choice: Tree = {"dataset": dict(dataset), "method": method, "model": model, "preset": preset, "budget": budget}
+    rest = _choose(choice, overrides)
+    name = choice["model"] or default_model(choice["method"])
+    tree: Tree = {"dataset": dict(choice["dataset"]), "model": {"name": name}, "method": {"name": choice["method"]}}
+    tree["training"] = {}
+    for settings in (*_preset(choice["method"], choice["preset"]), _budget(choice["budget"])):
+        for layer in _layers(settings, name, choice["dataset"]):
+            _merge(tree, layer, given=choice["dataset"])
+    config = RunConfig(**tree, seed=seed, preset=choice["preset"], budget=choice["budget"])
+    return config.with_overrides(rest)
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
@@ -82,6 +86,41 @@ def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
     name = dataset["name"]
     domain = DATASETS.check(name, {key: value for key, value in dataset.items() if key != "name"}).get("domain")
     return [name, f"{name}/{domain}"] if domain else [name]
+
+
+def _choose(choice: Tree, overrides: Sequence[str]) -> list[str]:
+    """Move overrides that decide the layers into the choice, in place; those that are left are returned.
+
+    Another name leaves behind what was set before for the thing of the old name.
+    """
+    rest: list[str] = []
+    for line in overrides:
+        (part, *more), value = parse_assignment(line)
+        if part == "dataset" and len(more) == 1 and more != ["name"]:
+            choice["dataset"][more[0]] = value
+        elif part in ("preset", "budget") and not more:
+            choice[part] = str(value)
+        elif part in ("dataset", "model", "method") and more in ([], ["name"]) and isinstance(value, str):
+            rest = rest if value == _name(choice, part) else [one for one in rest if not one.startswith(f"{part}.")]
+            _rename(choice, part, value)
+        else:
+            rest.append(line)
+    return rest
+
+
+def _name(choice: Tree, part: str) -> Any:
+    """The name a part has so far."""
+    if part == "dataset":
+        return choice["dataset"].get("name")
+    return choice[part] or default_model(choice["method"])
+
+
+def _rename(choice: Tree, part: str, name: str) -> None:
+    """Give a part of the choice a name; another data set has none of the settings of the old one."""
+    if part != "dataset":
+        choice[part] = name
+    elif name != _name(choice, part):
+        choice[part] = {"name": name}
 
 
 def _layers(settings: Tree, model: str, dataset: Mapping[str, Any]) -> list[Tree]:
@@ -94,6 +133,10 @@ def _preset(method: str, name: str) -> list[Tree]:
     """A preset's settings after those of the preset it changes, where it names one as its ``base``."""
     chosen = _pick("preset", name, _settings(method)["presets"])
     return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
+
+
+def _budget(name: str) -> Tree:
+    return _pick("budget", name, read_settings("budgets"))
 
 
 def _settings(method: str) -> Tree:
