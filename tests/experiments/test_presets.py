@@ -129,3 +129,12 @@ def test_another_name_leaves_the_settings_of_the_old_one_behind() -> None:
     assert config.model["layers"] == configure(BASIS, "erm", "gps").model["layers"] != 7
     same = configure(BASIS, "erm", overrides=["model.layers=7", "model=gin"])
     assert same.model["layers"] == 7
+
+
+@pytest.mark.parametrize("model", ["gps", "graphormer", "exphormer"])
+def test_graph_transformers_have_the_papers_epochs(model: str) -> None:
+    epochs = [configure(dataset, "erm", model).training.epochs for dataset in (BASIS, SIZE, {"name": "sp-motif"})]
+    assert epochs == [50, 100, 100]
+    assert configure(BASIS, "erm", model).training.learning_rate == 0.0002
+    assert configure(BASIS, "erm", "gin").training.epochs == 200
+    assert configure(BASIS, "erm", model, budget="quick").training.epochs == 5

@@ -2,8 +2,8 @@
 
 Settings live in ``settings/<method>.yaml``, the paper's figures beside them in ``settings/paper.yaml``;
 ``settings/budgets.yaml`` says what a budget cuts. A configuration is built in layers, later ones winning: what the
-preset always sets, what it sets for the model, what it sets for the benchmark, the same of the budget, and the
-overrides given. Overrides that name a data set, a model, a method, a preset or a budget, or that set something of the
+preset always sets, what it sets for the model, for the benchmark and for that model on that benchmark (``benchmarks``
+under the model), the same of the budget, and the overrides given. Overrides that name a data set, a model, a method, a preset or a budget, or that set something of the
 data set, decide which layers there are, so they are read first.
 """
 
@@ -124,9 +124,11 @@ def _rename(choice: Tree, part: str, name: str) -> None:
 
 
 def _layers(settings: Tree, model: str, dataset: Mapping[str, Any]) -> list[Tree]:
-    """What a preset or a budget sets always, for a model and for a benchmark, general to special."""
-    special = [settings.get("benchmarks", {}).get(key) for key in benchmark_keys(dataset)]
-    return [layer for layer in (settings.get("always"), settings.get("models", {}).get(model), *special) if layer]
+    """What a preset or a budget sets always, for a model, for a benchmark and for that model on that benchmark."""
+    own = dict(settings.get("models", {}).get(model) or {})
+    places = (settings.get("benchmarks", {}), own.pop("benchmarks", {}))
+    special = [place.get(key) for place in places for key in benchmark_keys(dataset)]
+    return [layer for layer in (settings.get("always"), own, *special) if layer]
 
 
 def _preset(method: str, name: str) -> list[Tree]:
