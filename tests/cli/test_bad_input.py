@@ -30,6 +30,7 @@ def refused(answer: Answer, *words: str) -> None:
         (["train", "good-motif", "--method", "erm", "--model", "gsp"], ["did you mean gps"]),
         (["train", "good-motif", "--method", "erm", "--preset", "defualt"], ["did you mean default"]),
         (["train", "good-motif", "--method", "erm", "--budget", "hug"], ["unknown budget"]),
+        (["train", "good-motif", "--method", "erm", "--set", "budget=hug"], ["unknown budget"]),
         (["train", "good-motif", "--method", "erm", "--domain", "sice"], ["domain", "basis"]),
         (["train", "sp-motif", "--method", "erm", "--domain", "basis"], ["setting", "domain"]),
         (["train", "good-motif", "--method", "erm", "--set", "training.epoch=3"], ["did you mean epochs"]),

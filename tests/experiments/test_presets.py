@@ -89,10 +89,10 @@ def test_unknown_names_get_suggestions(settings: dict, sentence: str) -> None:
 
 
 def test_a_budget_counts_training_graphs_alike_on_every_benchmark() -> None:
-    for budget, graphs in (("quick", 6000), ("compare", 3000)):
+    for budget, graphs in (("quick", 6000), ("compare", 3000), ("quickstart", 12000)):
         motif, spurious = (configure({"name": name}, "erm", budget=budget) for name in ("good-motif", "sp-motif"))
         assert round(0.6 * motif.dataset["graphs"]) == spurious.dataset["graphs"] == graphs
-        assert motif.training.epochs == spurious.training.epochs == 5
+        assert motif.training.epochs == spurious.training.epochs == (200 if budget == "quickstart" else 5)
 
 
 def test_a_domain_left_out_is_the_usual_one() -> None:

@@ -31,3 +31,16 @@ def test_it_ends_in_a_table_and_a_picture_and_repeats_at_once(small: Path) -> No
     assert quickstart.run(small, progress=False) == report
     assert before == {path: path.stat().st_mtime_ns for path in small.glob("*/summary.json")}
     assert len(before) == 2
+
+
+def test_the_budget_cuts_graphs_and_the_contestants_name_their_epochs() -> None:
+    configs = {one.method: one.config(seed=0) for one in quickstart.CONTESTANTS}
+    assert {config.dataset["graphs"] for config in configs.values()} == {20_000}
+    assert {config.budget for config in configs.values()} == {"quickstart"}
+    assert {method: config.training.epochs for method, config in configs.items()} == {"erm": 5, "goodformer": 3}
+
+
+def test_committed_records_of_erm_are_those_of_today() -> None:
+    """The label of a budget may change; what is computed, and so the id of the run, may not."""
+    erm = next(one for one in quickstart.CONTESTANTS if one.method == "erm")
+    assert erm.config(seed=0).id == "40709a40b7a5"

@@ -98,7 +98,7 @@ class RunConfig(Checked):
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="How weights are found and chosen.")
     seed: int = Field(0, ge=0, description="Decides the initial weights, the order of graphs and all noise.")
     preset: str = Field("default", description="Label: name of the settings this config was made from.")
-    budget: str = Field("full", description="Label: how much computing the run stands for.")
+    budget: str = Field("full", description="Label: name of the budget that cut its graphs and epochs.")
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**_checked(values))

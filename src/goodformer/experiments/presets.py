@@ -3,8 +3,8 @@
 Settings live in ``settings/<method>.yaml``, the paper's figures beside them in ``settings/paper.yaml``;
 ``settings/budgets.yaml`` says what a budget cuts. A configuration is built in layers, later ones winning: what the
 preset always sets, what it sets for the model, for the benchmark and for that model on that benchmark (``benchmarks``
-under the model), the same of the budget, and the overrides given. Overrides that name a data set, a model, a method, a preset or a budget, or that set something of the
-data set, decide which layers there are, so they are read first.
+under the model), the same of the budget, and the overrides given. Overrides that name a data set, a model, a method, a
+preset or a budget, or that set something of the data set, decide which layers there are, so they are read first.
 """
 
 from __future__ import annotations
