@@ -45,6 +45,22 @@ def test_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "<= 1.6" in text
 
 
+def test_a_goal_is_met_or_missed() -> None:
+    assert bench.verdict(1.5, "<= 1.6") == "met"
+    assert bench.verdict(1.7, "<= 1.6") == "missed"
+    assert bench.verdict(4.9, ">= 5") == "missed"
+    assert bench.verdict(3.0, "") == ""
+
+
+def test_a_peak_is_seen_though_it_is_gone_at_the_end() -> None:
+    def work() -> None:
+        block = torch.ones(25_000_000)
+        time.sleep(0.05)
+        del block
+
+    assert bench.peak_rise(work) > 80_000_000
+
+
 def test_memory_is_counted_in_a_process_of_its_own() -> None:
     assert bench._step_memory(8) > 2**20
 
