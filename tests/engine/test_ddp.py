@@ -40,6 +40,23 @@ def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert not re.search("distributed|warning", capfd.readouterr().err, re.IGNORECASE)
 
 
+def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path) -> None:
+    """BatchNorm, pairs of a batch, remembered entropies: each process sees its share, and both end up the same.
+
+    Half of the test graphs are predicted by the second process. What is saved comes from the first, so the record can
+    only be repeated if weights and buffers of both are equal.
+    """
+    model = {"name": "goodformer", "dim": 16}
+    config = tiny_config(method="goodformer", model=model, training={"epochs": 2, "average": "ema"})
+    run = train(config, tmp_path, TWO)
+    assert run.summary is not None
+    assert run.summary["hardware"] == {"accelerator": "cpu", "devices": 2, "threads": 1}
+    benchmark = load_benchmark("good-motif", graphs=200)
+    for split in ("val", "test"):
+        again, recorded = run.predictor("last").evaluate(benchmark.splits[split]), run.epochs[-1][split]
+        assert again == pytest.approx(recorded, abs=1e-5)
+
+
 def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(tmp_path: Path) -> None:
     """Alternating parameters and a diverging loss under two processes: one sentence, epochs kept, resumed alone."""
     config = tiny_config(method="diverging")

@@ -25,7 +25,7 @@ from tests.engine.tiny import QUIET, Alternating, tiny_config
 SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
     "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch commit versions wall_seconds peak_memory_mb "
-    "machine parameters id splits config"
+    "machine hardware parameters id splits config"
 )
 
 
@@ -42,6 +42,7 @@ def test_a_finished_run_has_all_its_records(finished: Run) -> None:
     assert (summary["epochs"], summary["train_graphs"], summary["metric"]) == (2, 120, "accuracy")
     assert summary["precision_at_10"] is None
     assert summary["config"] == finished.config.to_dict()
+    assert summary["hardware"] == {"accelerator": "cpu", "devices": 1, "threads": 1}
     chosen = epochs[summary["selected_epoch"] - 1]
     assert summary["ood_test"] == chosen["test"]["accuracy"]
     assert summary["splits"] == {split: chosen[split] for split in SPLITS}

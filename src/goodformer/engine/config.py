@@ -72,7 +72,11 @@ class TrainingConfig(Checked):
 
 
 class Hardware(Checked):
-    """Where and how a run is computed; changes nothing of what is computed."""
+    """Where a run is computed; not part of its id.
+
+    Threads and devices of one process change no more than the last digits. Several processes change more: each sees its
+    share of a batch only, so BatchNorm and losses over all pairs of a batch are taken over that share.
+    """
 
     where = "hardware"
 

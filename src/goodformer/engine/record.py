@@ -17,7 +17,7 @@ import torch
 
 import goodformer
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine.config import RunConfig
+from goodformer.engine.config import Hardware, RunConfig
 from goodformer.engine.selection import SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 
@@ -25,7 +25,11 @@ PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
 
 
 def summarise(
-    config: RunConfig, benchmark: Benchmark, epochs: Sequence[dict[str, Any]], cost: dict[str, Any]
+    config: RunConfig,
+    benchmark: Benchmark,
+    epochs: Sequence[dict[str, Any]],
+    cost: dict[str, Any],
+    hardware: Hardware,
 ) -> dict[str, Any]:
     """One JSON object that says all of a finished run; what is not known is null.
 
@@ -34,6 +38,7 @@ def summarise(
         benchmark: The data it was trained on.
         epochs: The records of its epochs.
         cost: Entries measured while training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``.
+        hardware: Where it was computed, or, of a run that was stopped, where it was finished.
     """
     metric, rule = benchmark.task.metric, config.training.selection
     chosen = epochs[select_epoch(epochs, rule, metric)]
@@ -53,6 +58,7 @@ def summarise(
         "splits": {split: chosen[split] for split in SPLITS},
         "versions": versions(),
         "machine": machine(),
+        "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),
         "config": config.to_dict(),
     }
 

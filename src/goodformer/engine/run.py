@@ -63,4 +63,5 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware) -> None:
     if state is None:
         raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
     publish(run.folder, recipe, config, state)
-    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, state["epochs"], state["cost"]))
+    summary = summarise(config, benchmark, state["epochs"], state["cost"], hardware)
+    files.write_json(run.folder / SUMMARY, summary)
