@@ -31,8 +31,8 @@ class GOODFormerMethod(Method):
         half an adversary: layers and w_s learn to read the label in it, and the mask moves out of it what they read.
         The reversed gradient fades as the variant half ends telling more than label frequencies do: pushing further
         would make its predictions wrong, not ignorant. L_B and l(y_c) are additions
-        (weight 0 in the preset ``paper``); the published code has l(y_c) with weight 1, mean with weight 0.1, the
-        variance per graph, entropies of both attentions and a_E / (epoch + 1).
+        (weight 0 in the preset ``paper``), and L_E is off by default. The published code has l(y_c) with weight 1, the
+        mean with weight 0.1, the variance per graph, entropies of both attentions and a_E / (epoch + 1).
     Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
     """
 
