@@ -15,6 +15,9 @@ from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import ENCODINGS, encode
 
 
+TWO_COLUMNS = FeatureSpec(node=Features.continuous(2))
+
+
 def graphs(**changed: Any) -> GraphSet:
     """Three triangles of classes 0, 1, 2."""
     edges = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
@@ -24,13 +27,18 @@ def graphs(**changed: Any) -> GraphSet:
 
 def own(**fields: Any) -> Benchmark:
     """A small benchmark of the user's own, some fields changed."""
-    return Benchmark(
-        **{"name": "own", "domain": "colour", "shift": "covariate", "splits": dict.fromkeys(SPLITS, graphs()), **fields}
-    )
+    plain: dict[str, Any] = {"splits": dict.fromkeys(SPLITS, graphs()), "features": TWO_COLUMNS}
+    return Benchmark(**{"name": "own", "domain": "colour", "shift": "covariate", **plain, **fields})
 
 
 def with_split(split: str, **changed: Any) -> dict[str, GraphSet]:
     return {**dict.fromkeys(SPLITS, graphs()), split: graphs(**changed)}
+
+
+def bare() -> GraphSet:
+    """Graphs without any node attribute, which only a hand-made set can be."""
+    whole = graphs()
+    return GraphSet({}, whole.edge, whole.graph, whole.node_ptr, whole.edge_ptr)
 
 
 def one_way() -> torch.Tensor:
@@ -59,7 +67,9 @@ def one_way() -> torch.Tensor:
         ({"splits": with_split("id_val", env=1)}, "split id_val has env 1 to 1; use 0 to 0"),
         ({"features": FeatureSpec(node=Features.continuous(3))}, "x of own, split train has the shape"),
         ({"features": FeatureSpec(node=Features.categorical(2, 2))}, "holds a code outside"),
-        ({"features": FeatureSpec(edge=Features.continuous(1))}, "edge_attr of own, split train is missing"),
+        ({"features": FeatureSpec()}, r"x of own, split train has the shape \(9, 2\) .* 1 constant column"),
+        ({"features": FeatureSpec(), "splits": dict.fromkeys(SPLITS, bare())}, "x of own, split train is missing"),
+        ({"features": replace(TWO_COLUMNS, edge=Features.continuous(1))}, "edge_attr of own, split train is missing"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(fields: dict[str, Any], message: str) -> None:
@@ -83,11 +93,11 @@ def test_binary_targets_may_be_missing_but_need_both_values() -> None:
         return GraphSet.from_list([Data(num_nodes=1, y=torch.tensor([label])) for label in labels])
 
     nan, task = float("nan"), Task("binary", 2, "rocauc")
-    own(splits=dict.fromkeys(SPLITS, binary([0, 1], [1, nan], [nan, 0])), task=task)
+    own(splits=dict.fromkeys(SPLITS, binary([0, 1], [1, nan], [nan, 0])), task=task, features=FeatureSpec())
     with pytest.raises(InputError, match="lacks both values of target 1"):
-        own(splits=dict.fromkeys(SPLITS, binary([0, 1], [1, nan])), task=task)
+        own(splits=dict.fromkeys(SPLITS, binary([0, 1], [1, nan])), task=task, features=FeatureSpec())
     with pytest.raises(InputError, match="not 0, 1 or NaN"):
-        own(splits=dict.fromkeys(SPLITS, binary([0, 1], [1, 0.5])), task=task)
+        own(splits=dict.fromkeys(SPLITS, binary([0, 1], [1, 0.5])), task=task, features=FeatureSpec())
 
 
 def test_val_and_test_may_have_environments_beyond_training() -> None:

@@ -52,7 +52,8 @@ class Benchmark:
             graphs, where = self.splits[split], f"{self.name}, split {split}"
             _check_edges(graphs, where)
             _check_features(graphs.node.get("x"), self.features.node, f"x of {where}")
-            _check_features(graphs.edge.get("attr"), self.features.edge, f"edge_attr of {where}")
+            if self.features.edge.kind != "constant":  # models read no edge_attr then
+                _check_features(graphs.edge.get("attr"), self.features.edge, f"edge_attr of {where}")
             _check_labels(graphs.graph.get("y"), self.task, where)
             _check_envs(graphs.graph.get("env"), self.num_envs if split in SPLITS[:3] else None, where)
         _check_classes(self.splits["train"].graph["y"], self.task, self.name)
@@ -126,15 +127,14 @@ def _check_edges(graphs: GraphSet, where: str) -> None:
 
 
 def _check_features(values: Tensor | None, spec: Features, where: str) -> None:
-    """Features fit their description and are numbers."""
+    """Features fit their description and are numbers; a constant feature is one column."""
+    width = max(len(spec.sizes), 1)
     if values is None:
-        if spec.kind != "constant":
-            raise InputError(f"{where} is missing although the features are {spec.kind}; attach it or change the spec.")
-        return
+        raise InputError(f"{where} is missing; attach {width} {spec.kind} column(s), ones where nothing is known.")
     if values.is_floating_point() and not bool(values.isfinite().all()):
         raise InputError(f"{where} holds NaN or infinity; replace or drop these values.")
-    if spec.kind != "constant" and (values.dim() != 2 or values.shape[1] != len(spec.sizes)):
-        raise InputError(f"{where} has the shape {tuple(values.shape)} but the spec has {len(spec.sizes)} columns.")
+    if values.dim() != 2 or values.shape[1] != width:
+        raise InputError(f"{where} has the shape {tuple(values.shape)} but the spec has {width} {spec.kind} column(s).")
     if spec.kind == "categorical" and len(values):
         low, high = values.min(0).values, values.max(0).values
         if values.is_floating_point() or bool((low < 0).any() or (high >= torch.tensor(spec.sizes)).any()):
