@@ -13,9 +13,10 @@ from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits,
 from goodformer.nn.dropout import ByteDropout
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet, flip_signs
-from goodformer.nn.gps import GPSLayer, mlp
+from goodformer.nn.gps import GPSLayer
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, gather_messages
+from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch, graphs

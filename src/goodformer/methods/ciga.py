@@ -15,8 +15,8 @@ from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.methods.cal import membership
 from goodformer.models.base import GraphModel
 from goodformer.nn.attention import NEVER
-from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
+from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.selection import Part, split
 from goodformer.nn.statistics import unrecorded

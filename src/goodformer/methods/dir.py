@@ -13,8 +13,8 @@ from torch_geometric.data import Batch
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.methods.goodformer import intervene, intervention_variance
 from goodformer.models.base import GraphModel
-from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
+from goodformer.nn.mlp import mlp
 from goodformer.nn.selection import Part, split
 from goodformer.nn.statistics import unrecorded
 from goodformer.nn.twin import fresh_twin

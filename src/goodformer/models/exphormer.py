@@ -10,14 +10,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
-from goodformer.models.gin import Inputs, Layers, Rate, Width
-from goodformer.models.gps import AggregationName, Heads, NormName
+from goodformer.models.settings import AggregationName, Heads, Inputs, Layers, NormName, Rate, Width
 from goodformer.nn.dropout import dropout
 from goodformer.nn.expander import expander_edges
 from goodformer.nn.features import EdgeInput, NodeInput
-from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, Aggregation
+from goodformer.nn.mlp import mlp
 from goodformer.nn.normalisation import Norm, norm_layer
 from goodformer.nn.readout import mean_nodes
 from goodformer.nn.sparse_attention import Connections, SparseAttention, connect

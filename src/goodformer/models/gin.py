@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
-
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
+from goodformer.models.settings import AggregationName, Inputs, Layers, Rate, Width
 from goodformer.nn.dropout import dropout
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN as GINLayer
-from goodformer.nn.message_passing import Aggregation
 from goodformer.nn.readout import mean_nodes, sum_nodes
 from goodformer.spec import FeatureSpec
-
-Width = Annotated[int, Field(ge=1, description="Width of the node embeddings.")]
-Layers = Annotated[int, Field(ge=1, description="Number of message passing layers.")]
-Rate = Annotated[float, Field(ge=0, lt=1, description="Dropout rate.")]
-Inputs = Annotated[Sequence[str], Field(description="Computed node attributes added to the input, as name:width.")]
 
 
 class GIN(GraphModel):
@@ -41,7 +32,7 @@ class GIN(GraphModel):
         layers: Layers = 3,
         dropout_rate: Rate = 0.5,
         inputs: Inputs = (),
-        aggregation: Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")] = "sum",
+        aggregation: AggregationName = "sum",
     ) -> None:
         super().__init__()
         self.dim = dim
@@ -85,7 +76,7 @@ class VirtualNodeGIN(GIN):
         layers: Layers = 3,
         dropout_rate: Rate = 0.5,
         inputs: Inputs = (),
-        aggregation: Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")] = "sum",
+        aggregation: AggregationName = "sum",
     ) -> None:
         super().__init__(
             spec, dim=dim, layers=layers, dropout_rate=dropout_rate, inputs=inputs, aggregation=aggregation

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
-from goodformer.models.gin import Inputs, Rate, Width
-from goodformer.models.gps import AggregationName, CombineName, Heads, NormName
+from goodformer.models.settings import AggregationName, CombineName, Heads, Inputs, NormName, Rate, Width
 from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
 from goodformer.nn.features import EdgeInput, NodeInput
-from goodformer.nn.gps import GPSLayer, mlp
+from goodformer.nn.gps import GPSLayer
 from goodformer.nn.gradient import scale_gradient
 from goodformer.nn.layout import Layout
+from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.nn.sampling import concrete, shared_noise
 from goodformer.nn.selection import straight_through, top_pairs

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
-from goodformer.models.gin import Inputs, Layers, Rate, Width
+from goodformer.models.settings import (
+    AggregationName,
+    CombineName,
+    Heads,
+    Inputs,
+    Layers,
+    NormName,
+    Rate,
+    Width,
+)
 from goodformer.nn.features import EdgeInput, NodeInput
-from goodformer.nn.gps import Combine, GPSLayer
+from goodformer.nn.gps import GPSLayer
 from goodformer.nn.layout import Layout
-from goodformer.nn.message_passing import Aggregation
-from goodformer.nn.normalisation import Norm
 from goodformer.nn.readout import mean_nodes
 from goodformer.spec import FeatureSpec
-
-Heads = Annotated[int, Field(ge=1, description="Attention heads; the width must be a multiple.")]
-NormName = Annotated[Norm, Field(description="Normalisation: layer, batch or none.")]
-AggregationName = Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")]
-CombineName = Annotated[Combine, Field(description="How messages and attention are joined: sum or concat.")]
 
 
 class GraphGPS(GraphModel):

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
-from goodformer.models.gin import Inputs, Layers, Rate, Width
-from goodformer.models.gps import Heads
+from goodformer.models.settings import Heads, Inputs, Layers, Rate, Width
 from goodformer.nn.attention import NEVER
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.graphormer import Centrality, GraphormerLayer, StructureBias

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from goodformer.nn.attention import NEVER, split_heads
-from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, Aggregation
+from goodformer.nn.mlp import mlp
 from goodformer.nn.normalisation import Norm, norm_layer
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from goodformer.nn.colours import rank_nodes, refine_colours
-from goodformer.nn.gps import mlp
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, Aggregation
+from goodformer.nn.mlp import mlp
 from goodformer.nn.normalisation import Norm, norm_layer
 
 

@@ -59,8 +59,8 @@ class SignNet(nn.Module):
 class NodeInput(nn.Module):
     """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes.
 
-    The signs of eigenvectors mean nothing: in training those of ``laplacian:k`` are flipped at random, graph by graph and
-    column by column (Dwivedi & Bresson, 2021). ``signnet:k`` stands for the same encoding read by `SignNet`.
+    The signs of eigenvectors mean nothing: in training those of ``laplacian:k`` are flipped at random, graph by graph
+    and column by column (Dwivedi & Bresson, 2021). ``signnet:k`` stands for the same encoding read by `SignNet`.
 
     Attributes:
         encodings: Computed attributes the batch must carry, as ``name:width``.

@@ -11,14 +11,10 @@ from goodformer.nn.attention import Attention
 from goodformer.nn.dropout import dropout
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, Aggregation
+from goodformer.nn.mlp import mlp
 from goodformer.nn.normalisation import Norm, norm_layer
 
 Combine = Literal["sum", "concat"]
-
-
-def mlp(dim: int, hidden: int, out: int, p: float = 0.0) -> nn.Sequential:
-    """Linear, ReLU, dropout, Linear."""
-    return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), dropout(p), nn.Linear(hidden, out))
 
 
 class GPSLayer(nn.Module):
