@@ -14,8 +14,9 @@ from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import ENCODINGS, encode
 
-
 TWO_COLUMNS = FeatureSpec(node=Features.continuous(2))
+CODES = FeatureSpec(node=Features.categorical(2, 3))
+CODED = torch.tensor([[0, 3], [1, 0], [1, 2]])
 
 
 def graphs(**changed: Any) -> GraphSet:
@@ -33,6 +34,11 @@ def own(**fields: Any) -> Benchmark:
 
 def with_split(split: str, **changed: Any) -> dict[str, GraphSet]:
     return {**dict.fromkeys(SPLITS, graphs()), split: graphs(**changed)}
+
+
+def with_codes(split: str, codes: torch.Tensor) -> dict[str, GraphSet]:
+    """Codes within their columns in all splits, and the given ones in one."""
+    return {**dict.fromkeys(SPLITS, graphs(x=CODED.clamp(max=1))), split: graphs(x=codes)}
 
 
 def bare() -> GraphSet:
@@ -66,8 +72,10 @@ def one_way() -> torch.Tensor:
         ),
         ({"splits": with_split("id_val", env=1)}, "split id_val has env 1 to 1; use 0 to 0"),
         ({"features": FeatureSpec(node=Features.continuous(3))}, "x of own, split train has the shape"),
-        ({"features": FeatureSpec(node=Features.categorical(2, 2))}, "holds a code outside"),
-        ({"features": FeatureSpec()}, r"x of own, split train has the shape \(9, 2\) .* 1 constant column"),
+        ({"features": FeatureSpec(node=Features.categorical(2, 2))}, "holds real numbers .* give integers"),
+        ({"features": CODES, "splits": dict.fromkeys(SPLITS, graphs(x=CODED))}, "holds a code outside"),
+        ({"features": CODES, "splits": with_codes("test", -CODED)}, "x of own, split test holds a code below 0"),
+        ({"features": FeatureSpec()}, r"x of own, split train has the shape \(9, 2\).* 1 constant column"),
         ({"features": FeatureSpec(), "splits": dict.fromkeys(SPLITS, bare())}, "x of own, split train is missing"),
         ({"features": replace(TWO_COLUMNS, edge=Features.continuous(1))}, "edge_attr of own, split train is missing"),
     ],
@@ -105,8 +113,12 @@ def test_val_and_test_may_have_environments_beyond_training() -> None:
 
 
 def test_categorical_features_are_accepted() -> None:
-    splits = dict.fromkeys(SPLITS, graphs(x=torch.tensor([[0, 3], [1, 0], [1, 2]]), edge_attr=torch.zeros(6).long()))
+    splits = dict.fromkeys(SPLITS, graphs(x=CODED, edge_attr=torch.zeros(6).long()))
     own(splits=splits, features=FeatureSpec(Features.categorical(2, 4), Features.categorical(1)))
+
+
+def test_codes_unseen_in_training_are_accepted_elsewhere() -> None:
+    assert own(splits=with_codes("test", CODED), features=CODES).splits["test"].node["x"].max() == 3
 
 
 def test_describe_counts() -> None:

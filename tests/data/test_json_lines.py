@@ -36,8 +36,10 @@ def test_features_are_kept(tmp_path: Path) -> None:
 def test_codes_are_whole_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, {"edges": [[0, 1]], "x": [[1], [2]]})
     assert read_graphs(path, Features.categorical(3))[0].x.dtype == torch.long
-    with pytest.raises(InputError, match="code"):
-        read_graphs(path, Features.categorical(2))
+    assert read_graphs(path, Features.categorical(2))[0].x.tolist() == [[1], [2]]  # 2 was not there in training
+    for wrong in (1.5, -1):
+        with pytest.raises(InputError, match="code"):
+            read_graphs(written(tmp_path, {"edges": [[0, 1]], "x": [[1], [wrong]]}), Features.categorical(3))
 
 
 @pytest.mark.parametrize("features", [Features.continuous(1), Features.categorical(4, 4)])

@@ -123,9 +123,12 @@ def test_codes_are_wanted_where_the_model_knows_codes() -> None:
     found = predictor.predict([good])
     assert found.classes.shape == found.probabilities.shape == (1, 2)
     assert torch.equal(found.classes, (found.probabilities > 0.5).long())
+    unseen = Data(x=torch.tensor([[4, 99], [4, 2]]), edge_index=edges, edge_attr=torch.ones(2, 2))
+    last = Data(x=torch.tensor([[4, 2], [4, 2]]), edge_index=edges, edge_attr=torch.ones(2, 2))
+    assert torch.equal(predictor.predict([unseen]).logits, predictor.predict([last]).logits)
     with pytest.raises(InputError, match="give integers"):
         predictor.predict([Data(x=torch.zeros(2, 2), edge_index=edges, edge_attr=torch.ones(2, 2))])
-    with pytest.raises(InputError, match="edge_attr are missing"):
+    with pytest.raises(InputError, match="edge_attr of the graphs to predict is missing"):
         predictor.predict([Data(x=torch.zeros(2, 2, dtype=torch.long), edge_index=edges)])
 
 

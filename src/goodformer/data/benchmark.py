@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.cache import cached
+from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
@@ -51,12 +52,14 @@ class Benchmark:
         for split in SPLITS:
             graphs, where = self.splits[split], f"{self.name}, split {split}"
             _check_edges(graphs, where)
-            _check_features(graphs.node.get("x"), self.features.node, f"x of {where}")
-            if self.features.edge.kind != "constant":  # models read no edge_attr then
-                _check_features(graphs.edge.get("attr"), self.features.edge, f"edge_attr of {where}")
+            check_features(graphs, self.features, where)
             _check_labels(graphs.graph.get("y"), self.task, where)
             _check_envs(graphs.graph.get("env"), self.num_envs if split in SPLITS[:3] else None, where)
-        _check_classes(self.splits["train"].graph["y"], self.task, self.name)
+        train, where = self.splits["train"], f"{self.name}, split train"
+        _check_codes(train.node["x"], self.features.node, f"x of {where}")
+        if self.features.edge.kind != "constant":
+            _check_codes(train.edge["attr"], self.features.edge, f"edge_attr of {where}")
+        _check_classes(train.graph["y"], self.task, self.name)
 
     def with_encodings(self, encodings: Sequence[str]) -> Benchmark:
         """The same benchmark whose graphs carry the encodings, each written ``name:width``."""
@@ -126,19 +129,10 @@ def _check_edges(graphs: GraphSet, where: str) -> None:
         raise InputError(f"{where} has an edge in one direction only, or truth that differs by direction; store both.")
 
 
-def _check_features(values: Tensor | None, spec: Features, where: str) -> None:
-    """Features fit their description and are numbers; a constant feature is one column."""
-    width = max(len(spec.sizes), 1)
-    if values is None:
-        raise InputError(f"{where} is missing; attach {width} {spec.kind} column(s), ones where nothing is known.")
-    if values.is_floating_point() and not bool(values.isfinite().all()):
-        raise InputError(f"{where} holds NaN or infinity; replace or drop these values.")
-    if values.dim() != 2 or values.shape[1] != width:
-        raise InputError(f"{where} has the shape {tuple(values.shape)} but the spec has {width} {spec.kind} column(s).")
-    if spec.kind == "categorical" and len(values):
-        low, high = values.min(0).values, values.max(0).values
-        if values.is_floating_point() or bool((low < 0).any() or (high >= torch.tensor(spec.sizes)).any()):
-            raise InputError(f"{where} holds a code outside its column's 0 .. size - 1; enlarge the spec or recode.")
+def _check_codes(codes: Tensor, spec: Features, where: str) -> None:
+    """Codes that are trained on have vectors of their own; only those of other splits may go beyond."""
+    if spec.kind == "categorical" and bool((codes >= torch.tensor(spec.sizes)).any()):
+        raise InputError(f"{where} holds a code outside its column's 0 .. size - 1; enlarge the spec or recode.")
 
 
 def _check_labels(y: Tensor | None, task: Task, where: str) -> None:

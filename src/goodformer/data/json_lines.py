@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer.data.features import check_values
 from goodformer.registry import InputError, unknown
 from goodformer.spec import Features
 
@@ -24,7 +25,8 @@ def read_graphs(path: str | Path, features: Features | None = None) -> list[Data
 
     Args:
         path: The file.
-        features: What nodes must carry; a constant feature is filled in with ones.
+        features: What nodes must carry; a constant feature is filled in with ones. Codes beyond those of training are
+            accepted: models give them the vector of the last one.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -89,11 +91,11 @@ def _features(value: Any, where: str) -> Tensor | None:
     if value is None:
         return None
     try:
-        x = torch.tensor(value, dtype=torch.float)
+        x = torch.tensor(value, dtype=torch.double)  # holds every code
     except (TypeError, ValueError):
         raise InputError(f"{where} has an x that is not a table of numbers; write one row a node.") from None
-    if x.dim() != 2 or not bool(x.isfinite().all()):
-        raise InputError(f"{where} has an x with NaN or rows of no length; write one row of numbers a node.")
+    if x.dim() != 2:
+        raise InputError(f"{where} has an x with rows of no length; write one row of numbers a node.")
     return x
 
 
@@ -103,12 +105,7 @@ def _checked(x: Tensor | None, nodes: int, features: Features, where: str) -> Te
         raise InputError(f"{where} has no x although nodes carry {features.kind} features; add one row a node.")
     if len(x) != nodes:
         raise InputError(f"{where} has {len(x)} rows of x for {nodes} nodes; write one row a node.")
-    if features.kind != "constant" and x.shape[1] != len(features.sizes):
-        raise InputError(f"{where} has {x.shape[1]} columns of x; the model was trained on {len(features.sizes)}.")
-    if features.kind != "categorical":
-        return x
-    if bool(((x < 0) | (x >= torch.tensor(features.sizes)) | (x != x.floor())).any()):
-        raise InputError(
-            f"{where} has a code in x that was not there in training; accepted: 0 to {features.sizes} - 1."
-        )
-    return x.long()
+    codes = features.kind == "categorical"
+    x = x.long() if codes and bool((x == x.floor()).all()) else x.float()
+    check_values(x, features, f"x of {where}")
+    return x

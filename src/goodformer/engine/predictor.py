@@ -16,6 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import goodformer
+from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.engine import files
 from goodformer.engine.evaluate import Metrics, evaluate, infer
@@ -24,7 +25,7 @@ from goodformer.methods import METHODS
 from goodformer.methods.base import Method, class_scores
 from goodformer.models import MODELS
 from goodformer.registry import InputError, Registry, first_mistake
-from goodformer.spec import Encoding, Features, FeatureSpec, Task
+from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 
 T = TypeVar("T")
@@ -109,8 +110,7 @@ class Predictor:
         """The graphs as a checked set that carries the method's encodings."""
         ready = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
         _check_set(ready)
-        _check_features(ready.node.get("x"), self.recipe.features.node, "node features x")
-        _check_features(ready.edge.get("attr"), self.recipe.features.edge, "edge features edge_attr")
+        check_features(ready, self.recipe.features, "the graphs to predict")
         for text in self.method.encodings:
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
@@ -213,20 +213,3 @@ def _check_set(graphs: GraphSet) -> None:
     empty = (graphs.sizes == 0).nonzero().flatten()
     if len(empty):
         raise InputError(f"graph {int(empty[0])} is empty; every graph needs at least one node.")
-    x = graphs.node.get("x")
-    if x is not None and x.is_floating_point() and not bool(x.isfinite().all()):
-        row = int((~x.isfinite()).flatten(1).any(1).nonzero()[0])
-        graph = int(torch.searchsorted(graphs.node_ptr, row, right=True)) - 1
-        raise InputError(f"graph {graph} has NaN or infinity in x; replace or drop these values.")
-
-
-def _check_features(values: Tensor | None, spec: Features, what: str) -> None:
-    """Features have the columns the model was trained on."""
-    if spec.kind == "constant" and what.startswith("edge"):
-        return
-    width = max(len(spec.sizes), 1)
-    if values is None or values.dim() != 2 or values.shape[1] != width:
-        got = "are missing" if values is None else f"have the shape {tuple(values.shape)}"
-        raise InputError(f"{what} {got}; the model was trained with {width} {spec.kind} column(s).")
-    if spec.kind == "categorical" and values.is_floating_point():
-        raise InputError(f"{what} are real numbers; the model was trained with categorical codes, give integers.")
