@@ -97,15 +97,15 @@ def machine() -> dict[str, Any]:
     """What the run was computed on, without the names of its owner."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "platform": f"{platform.system()} {platform.machine()}",
         "gpu": device,
     }
 
 
-def _processor() -> str | None:
-    """The name of the processor."""
+def processor() -> str | None:
+    """The name of the processor, None where the system does not tell."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
