@@ -43,11 +43,11 @@ def infer(
     indices = torch.arange(len(graphs)) if indices is None else indices
     order = indices[graphs.sizes[indices].argsort(stable=True)]
     device = next(method.parameters()).device
-    grad, mode = getattr(method, "needs_grad_at_test", False), method.training
+    mode = method.training
     method.eval()
     try:
         for chunk in order.split(batch_size) if len(order) else ():
-            with torch.set_grad_enabled(grad):
+            with torch.no_grad():
                 batch = graphs.batch(chunk)
                 prediction = method.predict(batch if device.type == "cpu" else batch.to(device))
             yield chunk, batch, prediction
