@@ -11,6 +11,8 @@ from matplotlib.image import imread
 from torch_geometric.data import Data
 
 from goodformer.explain.draw import FOUND, SCALE, TRUE, _crossings, draw_subgraphs, sketch
+from goodformer.explain.record import edge_record
+from goodformer.explain.subgraph import top_subgraph
 from goodformer.registry import InputError
 
 MOTIF = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]
@@ -47,6 +49,14 @@ def test_directions_are_averaged() -> None:
     one = sketch(graph, torch.tensor([1.0, 0.0, 0.4, 0.4]), k=1)
     assert one.scores.tolist() == pytest.approx([0.5, 0.4])
     assert one.chosen.tolist() == [True, False]
+
+
+def test_the_picture_chooses_what_the_subgraph_and_the_record_do() -> None:
+    graph = motif_graph(nx.wheel_graph(7))
+    scores = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(2)).round(decimals=1)  # with ties
+    one, top, record = sketch(graph, scores, 5), top_subgraph(graph.edge_index, scores, 5), edge_record(graph, scores)
+    assert one.pairs[one.chosen].tolist() == sorted(top.edges.T.tolist()) == sorted(record["edges"][:5])
+    assert sum(record["truth"][:5]) == one.hits
 
 
 def test_positions_repeat() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.explain.subgraph import symmetric_scores
+from goodformer.explain.subgraph import symmetric_scores, top_subgraph, true_edges
 from goodformer.registry import InputError
 
 Array = NDArray[Any]
@@ -95,14 +96,15 @@ def draw_subgraphs(
 
 def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
     """The graph with each edge once, its ``k`` best edges chosen, and a place for every node."""
-    edges, mean = (part.cpu().numpy() for part in symmetric_scores(graph.edge_index, scores.detach().float()))
-    pairs, truth = edges.T, None
-    if graph.get("edge_truth") is not None:
-        truth = symmetric_scores(graph.edge_index, graph.edge_truth.float())[1].cpu().numpy() > 0.5
-    wanted = k if k is not None else int(truth.sum()) if truth is not None else -(-len(pairs) // 3)
-    chosen = np.zeros(len(pairs), dtype=bool)
-    chosen[np.argsort(-mean, kind="stable")[:wanted]] = True
-    return Sketch(pairs, mean, truth, chosen, _positions(pairs, int(graph.num_nodes or 0)))
+    index, scores = graph.edge_index.cpu(), scores.detach().float().cpu()
+    edges, mean = symmetric_scores(index, scores)
+    truth = true_edges(graph)
+    wanted = k if k is not None else int(truth.sum()) if truth is not None else -(-len(mean) // 3)
+    chosen = torch.zeros(len(mean), dtype=torch.bool)
+    if wanted:
+        chosen[top_subgraph(index, scores, wanted).places] = True
+    pairs, known = edges.T.numpy(), None if truth is None else truth.numpy()
+    return Sketch(pairs, mean.numpy(), known, chosen.numpy(), _positions(pairs, int(graph.num_nodes or 0)))
 
 
 def _positions(pairs: Array, nodes: int) -> Array:

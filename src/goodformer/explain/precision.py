@@ -31,12 +31,6 @@ def graph_precision(scores: Tensor, truth: Tensor, edge_graph: Tensor, graphs: i
     return torch.where(_per_graph(truth, edge_graph, graphs) > 0, hits / k, torch.nan)
 
 
-def precision_at_k(scores: Tensor, truth: Tensor, edge_graph: Tensor, k: int = 10) -> float:
-    """Precision@k averaged over the graphs that have a true edge; NaN where none has."""
-    graphs = int(edge_graph.max()) + 1 if edge_graph.numel() else 0
-    return float(graph_precision(scores, truth, edge_graph, graphs, k).nanmean())
-
-
 def edge_auc(scores: Tensor, truth: Tensor) -> float:
     """Chance that a true edge outscores a false one, ties counting half; NaN where there are not both."""
     truth = truth.bool()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from goodformer.registry import InputError
 
@@ -17,12 +18,18 @@ class Subgraph:
     Attributes:
         edges: Undirected edges, smaller node number first, best score first, (2, k).
         scores: The score of each of them, (k,).
-        nodes: The nodes they touch, in ascending order.
+        places: Which of the graph's undirected edges they are, as `symmetric_scores` numbers them, (k,).
     """
 
     edges: Tensor
     scores: Tensor
-    nodes: Tensor
+    places: Tensor
+
+    @property
+    def nodes(self) -> Tensor:
+        """The nodes its edges touch, in ascending order."""
+        nodes: Tensor = self.edges.unique()
+        return nodes
 
 
 def symmetric_scores(edge_index: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,6 +40,13 @@ def symmetric_scores(edge_index: Tensor, scores: Tensor) -> tuple[Tensor, Tensor
     edges, place = pairs.unique(dim=1, return_inverse=True)  # (2, M), (E,)
     total = scores.new_zeros(edges.shape[1]).index_add_(0, place, scores)  # (M,)
     return edges, total / torch.bincount(place, minlength=edges.shape[1]).clamp(min=1)
+
+
+def true_edges(graph: Data) -> Tensor | None:
+    """Whether each undirected edge, as `symmetric_scores` numbers them, is truly invariant, (M,); None if unknown."""
+    if graph.get("edge_truth") is None:
+        return None
+    return symmetric_scores(graph.edge_index, graph.edge_truth.float())[1].cpu() > 0.5
 
 
 def top_subgraph(edge_index: Tensor, scores: Tensor, k: int) -> Subgraph:
@@ -47,4 +61,4 @@ def top_subgraph(edge_index: Tensor, scores: Tensor, k: int) -> Subgraph:
         raise InputError(f"a subgraph of {k} edges is empty; ask for k = 1 or more.")
     edges, mean = symmetric_scores(edge_index, scores)
     best = mean.argsort(descending=True, stable=True)[:k]
-    return Subgraph(edges[:, best], mean[best], edges[:, best].unique())
+    return Subgraph(edges[:, best], mean[best], best)
