@@ -30,6 +30,7 @@ from torch_geometric.data import Batch
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
+from goodformer.engine.record import processor
 from goodformer.experiments.presets import configure
 from goodformer.methods import METHODS, Method
 from goodformer.models import MODELS
@@ -374,12 +375,3 @@ def machine() -> str:
         f"One thread of {processor()}; Python {platform.python_version()}, torch {torch.__version__}, "
         f"{platform.system()}."
     )
-
-
-def processor() -> str:
-    """The processor's model name where the system tells."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
