@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from goodformer.cli import options, output
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
-    from goodformer.engine import Predictor, Run
-
-Record = dict[str, Any]
 
 
 def command(
@@ -47,78 +40,11 @@ def command(
     with output.working():
         from goodformer.cli.locate import limit_threads
         from goodformer.engine import Run
+        from goodformer.experiments.explanation import explain_run
 
         limit_threads(threads)
-        run = Run.open(name, runs)
-        predictor = run.predictor(weights)
-        chosen = _own(graphs, predictor.recipe.features.node) if graphs else _taken(run, split, count)
-        records = _explain(predictor, *chosen, k, out)
-    report = {"run": run.folder.name, "picture": str(out / PICTURE), "scores": str(out / SCORES), "graphs": records}
-    output.save_json(report, out / SCORES)
+        report = explain_run(Run.open(name, runs), out, split, count, graphs, k, weights)
     output.document(report) if as_json else _show(report)
-
-
-PICTURE, SCORES = "subgraphs.png", "edges.json"
-
-
-def _explain(predictor: Predictor, graphs: list[Data], names: list[str], k: int | None, out: Path) -> list[Record]:
-    """Predict, draw, and return what was found."""
-    from goodformer.engine import files
-    from goodformer.explain.draw import draw_subgraphs
-    from goodformer.explain.record import edge_record
-    from goodformer.registry import InputError
-
-    answer = predictor.predict(graphs)
-    if answer.edge_scores is None:
-        method = predictor.recipe.method["name"]
-        raise InputError(f"method {method} gives edges no score; explain a run of a method that does, e.g. goodformer.")
-    files.make_folder(out)
-    said = answer.classes.tolist()
-    titles = [_title(*parts) for parts in zip(names, graphs, said, strict=True)]
-    draw_subgraphs(graphs, answer.edge_scores, out / PICTURE, titles, k)
-    return [
-        {
-            "graph": names[place],
-            "label": _label(graph),
-            "predicted": said[place],
-            "probabilities": [round(value, 6) for value in answer.probabilities[place].tolist()],
-            **edge_record(graph, answer.edge_scores[place]),
-        }
-        for place, graph in enumerate(graphs)
-    ]
-
-
-def _own(file: Path, features: Any) -> tuple[list[Data], list[str]]:
-    """The user's graphs, called by their number in the file."""
-    from goodformer.data.json_lines import read_graphs
-
-    graphs = read_graphs(file, features)
-    return graphs, [f"{file.name} {number}" for number in range(1, len(graphs) + 1)]
-
-
-def _taken(run: Run, split: str, count: int) -> tuple[list[Data], list[str]]:
-    """Graphs spread evenly over a split of the run's data set."""
-    from goodformer.cli.locate import chosen_splits
-    from goodformer.data import load_benchmark
-
-    (known,) = chosen_splits([split])
-    graphs = load_benchmark(**run.config.dataset).splits[known]
-    places = [place * len(graphs) // min(count, len(graphs)) for place in range(min(count, len(graphs)))]
-    return [graphs[place] for place in places], [f"{known} {place}" for place in places]
-
-
-def _title(name: str, graph: Data, said: Any) -> str:
-    """What a graph is and what was said of it."""
-    label = _label(graph)
-    return f"{name}: predicted {said}" if label is None else f"{name}: class {label}, predicted {said}"
-
-
-def _label(graph: Data) -> Any:
-    """The class, or the binary targets, of a graph; None where nobody knows."""
-    if graph.get("y") is None:
-        return None
-    values = graph.y.flatten().tolist()
-    return values[0] if len(values) == 1 else values
 
 
 def _show(report: dict[str, Any]) -> None:
