@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from goodformer.experiments.explanation import explain_graphs as explain_graphs
     from goodformer.experiments.explanation import explain_run as explain_run
     from goodformer.experiments.presets import configure as configure
+    from goodformer.experiments.sources import configure_from as configure_from
     from goodformer.explain.draw import draw_subgraphs as draw_subgraphs
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
@@ -40,6 +41,7 @@ _HOMES = {
     "goodformer.engine.evaluate": ("evaluate",),
     "goodformer.experiments.explanation": ("explain_graphs", "explain_run"),
     "goodformer.experiments.presets": ("configure",),
+    "goodformer.experiments.sources": ("configure_from",),
     "goodformer.explain.draw": ("draw_subgraphs",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),

@@ -66,6 +66,8 @@ def test_wrong_words(command: Command, arguments: list[str], words: list[str]) -
         ("- 1", "list"),
         ("modle: gin", "did you mean model"),
         ("model: 3", "key: value"),
+        ("model: {name: 3}", "give a word"),
+        ("preset: 3", "unknown preset"),
         ("\x00", "YAML"),
     ],
 )

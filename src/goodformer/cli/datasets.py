@@ -61,16 +61,22 @@ def show_one(
     """
     with output.working():
         from goodformer.cli import cards
-        from goodformer.cli.settings import dataset_settings
         from goodformer.data import DATASETS, load_benchmark
 
         card = cards.card("data set", name, DATASETS[name])
-        card["statistics"] = load_benchmark(name, **dataset_settings(overrides)).describe()
+        card["statistics"] = load_benchmark(name, **_settings(overrides or [])).describe()
     if as_json:
         output.document(card)
         return
     cards.show(card)
     _show_statistics(card["statistics"])
+
+
+def _settings(overrides: list[str]) -> dict[str, Any]:
+    """Settings of a data set from lines ``key=value``."""
+    from goodformer.engine.config import parse_assignment
+
+    return {".".join(path).removeprefix("dataset."): value for path, value in map(parse_assignment, overrides)}
 
 
 def _show_statistics(splits: dict[str, dict[str, Any]]) -> None:

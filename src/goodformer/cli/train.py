@@ -53,13 +53,13 @@ def command(
         "seed": seed,
     }
     with output.working():
-        from goodformer.cli.settings import run_config
         from goodformer.engine import Hardware, train
+        from goodformer.experiments.sources import configure_from
 
         hardware = Hardware(
             accelerator=device, devices=devices, threads=threads, progress=not quiet, tensorboard=tensorboard
         )
-        run = train(run_config(config, typed, overrides), runs, hardware)
+        run = train(configure_from(config, typed, overrides or []), runs, hardware)
     summary = {**(run.summary or {}), "folder": str(run.folder)}
     output.document(summary) if as_json else show(summary)
 
