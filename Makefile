@@ -35,7 +35,7 @@ bench: $(STAMPS)/runtime ## Measure speed and memory; writes benchmarks/latest.j
 	$(BIN)/goodformer bench --out benchmarks/latest.json --page docs/benchmarks.md $(ARGS)
 
 docs: $(STAMPS)/docs ## Compute the tables from results/ and build the pages into site/.
-	$(BIN)/python -m goodformer.experiments.tables
+	$(BIN)/goodformer runs table --write docs/results.md
 	$(BIN)/zensical build --clean
 
 clean: ## Remove the environment, caches and built pages; never runs, results or the data cache.

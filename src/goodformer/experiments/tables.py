@@ -1,13 +1,12 @@
 """Tables of the documentation, computed from the records in ``results/*.jsonl`` and from nothing else.
 
-``python -m goodformer.experiments.tables`` writes them between the markers in ``docs/results.md``.
+``goodformer runs table --write docs/results.md`` writes them between the markers in ``docs/results.md``.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -116,10 +115,3 @@ def moments(values: Iterable[float | None], scale: float = 1) -> tuple[float, ..
 def written(number: float, digits: int) -> str:
     """A number with so many digits behind the point."""
     return f"{number:.{digits}f}"
-
-
-if __name__ == "__main__":
-    try:
-        print("docs/results.md rewritten" if write() else "docs/results.md is up to date")
-    except InputError as error:
-        sys.exit(f"goodformer: {error}")
