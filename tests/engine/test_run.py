@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -185,6 +186,20 @@ def test_a_foreign_state_is_refused_and_nothing_is_lost(finished: Run, tmp_path:
         with pytest.raises(InputError, match="damaged or belongs to another run"):
             train(config, tmp_path, QUIET)
         assert (folder / STATE).read_bytes() == content
+
+
+def test_a_folder_that_vanishes_gets_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config()
+    whole = Training.begin_epoch
+
+    def remove(self: Training, rank: int = 0) -> None:
+        shutil.rmtree(self.folder)
+        whole(self, rank)
+
+    monkeypatch.setattr(Training, "begin_epoch", remove)
+    with pytest.raises(InputError, match="was removed while it was being trained; train it again"):
+        train(config, tmp_path, QUIET)
+    assert not (tmp_path / config.folder_name).exists()
 
 
 def test_ctrl_c_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

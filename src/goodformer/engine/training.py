@@ -169,6 +169,8 @@ class Training:
 
     def save(self) -> None:
         """Replace the saved state in one step, then write what people read from it."""
+        if not self.folder.is_dir():
+            raise InputError(f"{self.folder} was removed while it was being trained; train it again.")
         now = time.perf_counter()
         self.cost = {
             "parameters": sum(parameter.numel() for parameter in self.method.parameters()),
