@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goodformer.experiments.presets import budgets, configure, default_model, presets
-from goodformer.methods import METHODS
+from goodformer.methods import ERM, METHODS
 from goodformer.models import MODELS
 from goodformer.registry import InputError
 
@@ -138,3 +138,14 @@ def test_graph_transformers_have_the_papers_epochs(model: str) -> None:
     assert configure(BASIS, "erm", model).training.learning_rate == 0.0002
     assert configure(BASIS, "erm", "gin").training.epochs == 200
     assert configure(BASIS, "erm", model, budget="quick").training.epochs == 5
+
+
+def test_a_method_needs_no_file_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file and one line are enough for a new method, as CONTRIBUTING says."""
+    monkeypatch.setitem(METHODS.entries, "mine", type("Mine", (ERM,), {}))
+    assert presets("mine") == ["default"]
+    config = configure(BASIS, "mine", budget="quick", overrides=["training.batch_size=32"])
+    assert (config.method["name"], config.model["name"], config.training.epochs) == ("mine", "gin", 5)
+    assert configure(BASIS, "mine", "gps").model["name"] == "gps"
+    with pytest.raises(InputError, match="unknown preset"):
+        configure(BASIS, "mine", preset="paper")

@@ -1,10 +1,12 @@
 """From names to a full configuration: a method, its preset, a data set, a budget.
 
-Settings live in ``settings/<method>.yaml``, the paper's figures beside them in ``settings/paper.yaml``;
-``settings/budgets.yaml`` says what a budget cuts. A configuration is built in layers, later ones winning: what the
-preset always sets, what it sets for the model, for the benchmark and for that model on that benchmark (``benchmarks``
-under the model), the same of the budget, and the overrides given. Overrides that name a data set, a model, a method, a
-preset or a budget, or that set something of the data set, decide which layers there are, so they are read first.
+Settings live in ``settings/<method>.yaml`` (a method without such a file has GIN and the defaults of everything), the
+paper's figures beside them in ``settings/paper.yaml``; ``settings/budgets.yaml`` says what a budget cuts.
+
+A configuration is built in layers, later ones winning: what the preset always sets, what it sets for the model, for the
+benchmark and for that model on that benchmark (``benchmarks`` under the model), the same of the budget, and the
+overrides given. Overrides that name a data set, a model, a method, a preset or a budget, or that set something of the
+data set, decide which layers there are, so they are read first.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ from goodformer.methods import METHODS
 from goodformer.registry import unknown
 
 Tree = dict[str, Any]
+
+PLAIN: Tree = {"model": "gin", "presets": {"default": {}}}
+"""Settings of a method that has no file of its own."""
 
 
 @cache
@@ -143,7 +148,10 @@ def _budget(name: str) -> Tree:
 
 def _settings(method: str) -> Tree:
     METHODS[method]  # an unknown name gets the registry's suggestions
-    return read_settings(method)
+    try:
+        return read_settings(method)
+    except FileNotFoundError:
+        return PLAIN
 
 
 def _pick(kind: str, name: str, options: Mapping[str, Any]) -> Tree:
