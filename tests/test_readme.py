@@ -1,5 +1,6 @@
 """What the README shows is what happens: its Python is run as it stands, its command lines on small data."""
 
+import json
 import os
 import re
 import shlex
@@ -126,3 +127,44 @@ def test_settings_named_in_pages_exist() -> None:
             named = re.findall(r"goodformer (?:train|compare).*", block)
             for setting in [name for line in named for name in re.findall(r"--set (\S+?)=", line)]:
                 assert setting in known, f"{page.name}: {setting}"
+
+
+class Seen(Exception):
+    """Raised in place of training, with the settings it was asked for."""
+
+
+def examples(text: str) -> list[list[str]]:
+    """The words of every ``goodformer train`` line."""
+    return [shlex.split(line)[1:] for line in re.findall(r"^\s*(goodformer train [^>#\n]*)", text, re.MULTILINE)]
+
+
+TRAINED = [words for page in PAGES for block in blocks(page, "sh") for words in examples(block)]
+TRAINED += [words for words in examples(cli.train.command.__doc__ or "") if words not in TRAINED]
+
+
+@pytest.mark.parametrize("words", TRAINED, ids=shlex.join)
+def test_documented_training_has_settings_that_are_accepted(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every documented line comes as far as training, with the settings it names."""
+    from goodformer import configure
+
+    def seen(config: object, *_: object) -> None:
+        raise Seen(config)
+
+    monkeypatch.setattr("goodformer.engine.train", seen)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "RUN").mkdir(parents=True)
+    (tmp_path / "runs" / "RUN" / "config.json").write_text(json.dumps(configure({"name": "good-motif"}).to_dict()))
+    for name in ("mine.yaml", "my.yaml"):
+        (tmp_path / name).write_text(blocks(ROOT / "docs" / "training.md", "yaml")[0])
+    with pytest.raises(Seen) as caught:
+        cli.run(words)
+    config = caught.value.args[0]
+    for setting in [word for word in words if re.match(r"[a-z_]+\.[a-z_]+=", word)]:
+        assert config.with_overrides([setting]) == config, setting
+
+
+def test_a_wrong_value_in_a_documented_line_would_be_seen() -> None:
+    assert len(TRAINED) > 15
+    assert cli.run(["train", "good-motif", "--set", "training.epochs=0"]) == 2
