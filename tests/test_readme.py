@@ -129,6 +129,36 @@ def test_settings_named_in_pages_exist() -> None:
                 assert setting in known, f"{page.name}: {setting}"
 
 
+def test_everything_registered_is_in_readme_and_reference() -> None:
+    from goodformer.data import DATASETS
+    from goodformer.methods import METHODS
+    from goodformer.models import MODELS
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for room, registry in (("data", DATASETS), ("methods", METHODS), ("models", MODELS)):
+        reference = (ROOT / "docs" / "api" / f"{room}.md").read_text(encoding="utf-8")
+        for name, build in registry.entries.items():
+            assert re.search(rf"(`|\s){name}(`|\s)", readme), name
+            assert re.search(rf"^::: {re.escape(build.__module__)}$", reference, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_all_competitors_of_the_paper_are_named(page: str) -> None:
+    from goodformer.experiments.competitors import PAPER
+
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "thirteen" in text
+    assert len(PAPER) == 14
+    assert not [row.title for row in PAPER if not re.search(rf"\b{re.escape(row.title)}(?!\w)", text)]
+
+
+def test_public_names_are_in_the_reference() -> None:
+    import goodformer
+
+    overview = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    assert not [name for names in goodformer._HOMES.values() for name in names if f"`{name}`" not in overview]
+
+
 class Seen(Exception):
     """Raised in place of training, with the settings it was asked for."""
 
