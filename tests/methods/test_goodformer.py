@@ -174,21 +174,27 @@ def test_told_is_the_share_of_the_labels_entropy() -> None:
     assert float(told(Task("binary", 2), torch.zeros(2, 2), targets)) == pytest.approx(0, abs=1e-5)
 
 
-def test_a_variant_half_no_better_than_chance_sends_no_reversed_gradient() -> None:
-    seen = {}
-    for worst in (False, True):
-        method, data = build({"norm": "layer"}, variant_gradient=-1.0, ramp_steps=0), batch()
+@pytest.mark.parametrize(("knows", "share"), [(0.0, 0.0), (0.03, 0.0), (0.08, 0.5), (0.13, 1.0), (0.7, 1.0)])
+def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(knows: float, share: float) -> None:
+    gradients = []
+    for told_before in (1.0, knows):
+        method, data = build({"norm": "layer"}, variant_gradient=-1.0, ramp_steps=0).eval(), batch()
         method.step += 1
-        with torch.no_grad():
-            method.variant_classifier.weight *= 100
-            logits = method.variant_classifier(method.eval().model.disentangle(data).variant)
-            method.variant_classifier.bias -= logits.mean(0)  # so that every class is predicted somewhere
-            logits -= logits.mean(0)
-        data.y = logits.argmin(1) if worst else logits.argmax(1)
+        method.told.fill_(told_before)
         method.loss(data, 0)["variant"].backward()
-        seen[worst] = float(method.model.scores.qk.weight.grad.abs().sum())
-    assert seen[True] == 0
-    assert seen[False] > 0
+        gradients.append(method.model.scores.qk.weight.grad)
+    torch.testing.assert_close(gradients[1], share * gradients[0], atol=1e-7, rtol=1e-4)
+
+
+def test_what_the_variant_half_tells_is_a_running_mean_kept_with_the_weights() -> None:
+    method, data = build(variant_gradient=-1.0), batch()
+    perfect = 50 * F.one_hot(data.y, 3).float()
+    for count in range(1, 4):
+        method.train()._still_told(perfect, data.y)
+        assert float(method.told) == pytest.approx(1 - 0.95**count, abs=1e-5)
+    method.eval()._still_told(perfect, data.y)
+    assert float(method.told) == pytest.approx(1 - 0.95**3, abs=1e-5)
+    assert "told" in method.state_dict()
 
 
 def test_a_reversed_gradient_grows_over_the_first_steps() -> None:

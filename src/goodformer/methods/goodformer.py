@@ -15,8 +15,9 @@ from goodformer.models.goodformer import Disentangled, GOODFormer
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
-ENOUGH = 0.1
-"""Share of the labels' entropy below which the adversary's reversed gradient fades in proportion."""
+NOTHING, ENOUGH = 0.03, 0.1
+"""The adversary's reversed gradient grows with the share of the labels' entropy that the variant half tells: none of it
+up to the first number, which is noise, all of it once the second has been added."""
 
 
 class GOODFormerMethod(Method):
@@ -37,6 +38,7 @@ class GOODFormerMethod(Method):
     """
 
     step: Tensor
+    told: Tensor
 
     def __init__(
         self,
@@ -89,6 +91,7 @@ class GOODFormerMethod(Method):
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs)
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self.register_buffer("told", torch.zeros(()))
 
     def forward(self, batch: Batch) -> Tensor:
         """y_c, the invariant half's logits (B, C)."""
@@ -113,7 +116,7 @@ class GOODFormerMethod(Method):
         y_c = self.invariant_classifier(found.invariant)  # (B, C)
         y_s = self.variant_classifier(found.variant)
         if self.variant_gradient < 0:
-            scale *= (told(self.task, y_s.detach(), batch.y) / ENOUGH).clamp(0, 1)
+            scale *= self._still_told(y_s.detach(), batch.y)
         intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # (B, B)
         terms = {
             "invariant": self.invariant_weight * mean_loss(self.task, y_c, batch.y),
@@ -138,6 +141,12 @@ class GOODFormerMethod(Method):
         self.step += self.training
         grown = 1.0 if self.variant_gradient >= 0 else self.step / max(self.ramp_steps, 1)
         return torch.as_tensor(self.variant_gradient * grown, device=self.step.device).clamp(self.variant_gradient)
+
+    def _still_told(self, y_s: Tensor, y: Tensor) -> Tensor:
+        """How much of the reversed gradient is wanted, 0 to 1, by a running mean of what the variant half tells."""
+        if self.training:
+            self.told += 0.05 * (told(self.task, y_s, y) - self.told)
+        return ((self.told - NOTHING) / ENOUGH).clamp(0, 1)
 
     def _entropy_weight(self, epoch: int) -> float:
         return self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
