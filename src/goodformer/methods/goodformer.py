@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
@@ -68,9 +69,9 @@ class GOODFormerMethod(Method):
         encoder_weight: Annotated[float, Field(ge=0, description="a_PSE, of the recovery of encodings.")] = 0.01,
         budget: Annotated[
             Literal["kl", "size"],
-            Field(description="size: every kept edge costs the same; kl: each edge is drawn to a Bernoulli of rate r."),
+            Field(description="size: -log(1 - M) an edge; kl: each edge is drawn to a Bernoulli of rate r."),
         ] = "size",
-        budget_weight: Annotated[float, Field(ge=0, description="a_B, of the mask's budget.")] = 0.5,
+        budget_weight: Annotated[float, Field(ge=0, description="a_B, of the mask's budget.")] = 0.2,
         budget_rate: Annotated[
             float, Field(gt=0, lt=1, description="r, the rate to which the budget kl draws every edge.")
         ] = 0.3,
@@ -167,9 +168,10 @@ class GOODFormerMethod(Method):
 
     def _budget(self, found: Disentangled) -> Tensor:
         """L_B: what the mask costs, a mean over all edges of the batch."""
-        p, r = found.edge_logits.sigmoid().clamp(1e-6, 1 - 1e-6), self.budget_rate
-        if self.budget == "size":
-            return p.mean()
+        logits, r = found.edge_logits, self.budget_rate
+        if self.budget == "size":  # -log(1 - M): unlike M itself, it still pulls where the sigmoid is flat
+            return F.softplus(logits).mean()
+        p = logits.sigmoid().clamp(1e-6, 1 - 1e-6)
         return (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
 
 
