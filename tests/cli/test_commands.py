@@ -1,6 +1,7 @@
 """Each command does its work and prints it, for people and for programs."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,13 @@ def test_bench_writes_its_figures(command: Command, tmp_path: Path, monkeypatch:
     assert (tmp_path / "page.md").read_text() == "<!-- bench: begin -->\n2 figures\n<!-- bench: end -->\n"
     assert json.loads((tmp_path / "deep" / "latest.json").read_text())["step_over_matmul"] == 1.5
     assert command("bench", "--json").json["quick"] == 0
+
+
+def test_a_damaged_run_does_not_hide_the_others(command: Command, erm: Path, tmp_path: Path) -> None:
+    for name in ("whole", "damaged"):
+        shutil.copytree(erm, tmp_path / "both" / name)
+    (tmp_path / "both" / "damaged" / "summary.json").write_text("{")
+    answer = command("runs", "--runs", tmp_path / "both", "--json")
+    assert answer.code == 0
+    assert [row["folder"] for row in answer.json] == [str(tmp_path / "both" / "whole")]
+    assert "left out" in answer.err

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -39,15 +40,11 @@ def goodformer(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_answers_in_half_a_second() -> None:
-    """One of a few tries, since other tests may keep the machine busy."""
-    assert any(seconds_of_help() < 0.5 for _ in range(10))
-
-
-def seconds_of_help() -> float:
-    """Wall time of ``goodformer --help``."""
-    start = time.perf_counter()
+    """Counted in the processor's time: other tests may keep the machine busy."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert goodformer("--help").returncode == 0
-    return time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 
 def test_help_and_import_load_nothing_heavy() -> None:
@@ -83,13 +80,14 @@ def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_interrupted_run_goes_on(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_goes_on(cache: Path, tmp_path: Path, number: signal.Signals) -> None:
     words = ["train", "good-motif", "--method", "erm", "--set", "dataset.graphs=150", "--set", "model.dim=16"]
     words += ["--json", "--quiet", "--epochs", "400"]
     command = [sys.executable, "-m", "goodformer", *words]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_epochs(tmp_path, 3, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""

@@ -249,3 +249,10 @@ def test_a_config_from_yaml_trains(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(tiny_config(training={"epochs": 1}).to_yaml())
     assert train(RunConfig.from_yaml(path), tmp_path, QUIET).finished
+
+
+def test_settings_that_cannot_be_built_leave_no_run_behind(tmp_path: Path) -> None:
+    config = tiny_config(method="goodformer")  # on GIN, which it cannot be built on
+    with pytest.raises(InputError, match="needs model goodformer"):
+        train(config, tmp_path, QUIET)
+    assert list(tmp_path.iterdir()) == []

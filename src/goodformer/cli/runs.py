@@ -40,7 +40,7 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
     """
     from goodformer.engine import list_runs
 
-    rows = [_brief(run) for run in list_runs(runs)]
+    rows = [row for run in list_runs(runs) if (row := _brief_or_none(run)) is not None]
     if as_json:
         output.document(rows)
     elif not rows:
@@ -123,6 +123,17 @@ def table(
         typer.echo(f"{write} {'rewritten' if tables.write(results, write) else 'is up to date'}", err=True)
     else:
         typer.echo(tables.markdown(tables.read_records(results)))
+
+
+def _brief_or_none(run: Any) -> dict[str, Any] | None:
+    """One row of the list; a run whose files are damaged is named on stderr, so that it does not hide the others."""
+    from goodformer.registry import InputError
+
+    try:
+        return _brief(run)
+    except InputError as error:
+        typer.echo(f"left out: {error}", err=True)
+        return None
 
 
 def _brief(run: Any) -> dict[str, Any]:

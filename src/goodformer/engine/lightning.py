@@ -108,6 +108,8 @@ class Adapter(pl.LightningModule):
     def on_train_start(self) -> None:
         """Take up the rest of the saved state."""
         self.training_state.start()
+        if threading.current_thread() is threading.main_thread():  # Lightning's own would end as if all were done
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def on_train_epoch_start(self) -> None:
         """Seeds, learning rate, order of the graphs."""
@@ -301,7 +303,7 @@ def _threads(count: int) -> Iterator[None]:
 def _plain_errors() -> Iterator[None]:
     """Errors as the caller expects them, though Lightning ends the program on Ctrl-C and processes wrap theirs."""
     main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except SystemExit as error:
@@ -315,5 +317,5 @@ def _plain_errors() -> Iterator[None]:
         kind = TrainingDiverged if found[1] == "TrainingDiverged" else InputError
         raise kind(found[2]) from None
     finally:
-        if main:
-            signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items() if main else ():
+            signal.signal(number, handler)

@@ -33,10 +33,12 @@ def train(config: RunConfig, root: str | Path = "runs", hardware: Hardware | Non
     if run.finished:
         return run
     files.make_folder(run.folder)
-    with run.locked(), own_randomness():
-        if not run.finished:
-            files.write_json(run.folder / CONFIG, config.to_dict())
-            _complete(run, config, hardware or Hardware())
+    try:
+        with run.locked(), own_randomness():
+            if not run.finished:
+                _complete(run, config, hardware or Hardware())
+    finally:
+        run.tidy()
     return run
 
 
@@ -54,6 +56,7 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware) -> None:
     benchmark = load_benchmark(config.dataset["name"], **settings)
     method, recipe = build_method(config, benchmark)
     training = Training(config, benchmark.with_encodings(method.encodings), method, recipe, run.folder)
+    files.write_json(run.folder / CONFIG, config.to_dict())  # not before: what cannot be built is no run
     training.resume()
     if not training.done:
         from goodformer.engine.lightning import fit  # Lightning takes seconds to import: only where it is needed

@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -77,6 +77,13 @@ class Run:
         if not (self.folder / which).is_dir():
             raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
         return Predictor.load(self.folder / which)
+
+    def tidy(self) -> None:
+        """Remove the folder of a run that could not begin, because its settings could not be built."""
+        if not (self.folder / CONFIG).is_file():
+            with suppress(OSError):  # something else is in there
+                (self.folder / LOCK).unlink(missing_ok=True)
+                self.folder.rmdir()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
