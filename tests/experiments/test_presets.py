@@ -149,3 +149,9 @@ def test_a_method_needs_no_file_of_settings(monkeypatch: pytest.MonkeyPatch) -> 
     assert configure(BASIS, "mine", "gps").model["name"] == "gps"
     with pytest.raises(InputError, match="unknown preset"):
         configure(BASIS, "mine", preset="paper")
+
+
+def test_one_input_need_not_be_a_list() -> None:
+    one = configure(BASIS, overrides=["model.inputs=laplacian:4"])
+    assert list(one.model["inputs"]) == ["laplacian:4"]
+    assert one.id == configure(BASIS, overrides=["model.inputs=[laplacian:4]"]).id

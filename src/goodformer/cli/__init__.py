@@ -60,6 +60,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="goodformer")
         sys.stdout.flush()
     except typer.TyperException as error:
+        if not error.format_message():  # no arguments at all: the help has been shown
+            return error.exit_code
         return _refuse(_sentence(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
