@@ -17,7 +17,7 @@ from goodformer.registry import InputError
 Record = Mapping[str, Any]
 
 EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
-BENCHMARK = ("dataset", "domain", "shift", "bias", "train_graphs")
+BENCHMARK = ("dataset", "domain", "shift", "train_graphs")
 COLUMNS = ("method", "model", "preset", "budget", "epochs", "selection")
 FIGURES = {
     "id_test": "ID test",
@@ -36,7 +36,7 @@ def read_records(source: Path) -> list[Record]:
         for record in files.read_lines(path):
             if not isinstance(record, dict) or "id" not in record:
                 raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
-            records[record["id"]] = {"bias": record.get("config", {}).get("dataset", {}).get("bias"), **record}
+            records[record["id"]] = record
     return list(records.values())
 
 
@@ -79,7 +79,6 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
     """A heading and the table under it."""
     named = dict(zip(BENCHMARK, key, strict=True))
     words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
-    words += [f"bias {named['bias']}"] if named["bias"] is not None else []
     head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values(), "s/epoch", "seeds"]
     rows = [_row(group, rows) for group, rows in _group(records, COLUMNS).items()]
     return f"### {' / '.join(words)}, {named['train_graphs']} training graphs\n\n{markdown_table(head, rows)}"

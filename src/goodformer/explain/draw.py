@@ -178,13 +178,15 @@ def _figure(sketches: Sequence[Sketch], titles: Sequence[str]) -> Figure:
     columns = min(len(sketches), 2 if known else 3)
     rows = -(-len(sketches) // columns)
     width, height = (5.6 if known else 3.6) * columns, 2.65 * rows
-    figure = Figure(figsize=(width, height + 0.6), facecolor=PAPER, layout="constrained")
-    halves = figure.subfigures(2, 1, height_ratios=[height, 0.6], squeeze=False)
+    side_by_side = (2 if known else 1) * columns  # legend entries that fit the width
+    foot_height = 0.4 + 0.2 * -(-(4 if known else 3) // side_by_side)
+    figure = Figure(figsize=(width, height + foot_height), facecolor=PAPER, layout="constrained")
+    halves = figure.subfigures(2, 1, height_ratios=[height, foot_height], squeeze=False)
     body, foot = halves[0, 0], halves[1, 0]
     blocks = body.subfigures(rows, columns, wspace=0.02, hspace=0.03, squeeze=False)
     for block, one, title in zip(blocks.flat, sketches, titles, strict=False):
         _block(block, one, title, pair=known)
-    _legend(foot, known)
+    _legend(foot, known, side_by_side)
     return figure
 
 
@@ -238,7 +240,7 @@ def _frame(axes: Axes) -> None:
         spine.set(color="#e3e6ea", linewidth=0.8)
 
 
-def _legend(foot: SubFigure, known: bool) -> None:
+def _legend(foot: SubFigure, known: bool, side_by_side: int) -> None:
     """What the colours mean."""
     entries = [
         Line2D([], [], color=FOUND, linewidth=3, label="chosen: the k best edges"),
@@ -247,7 +249,7 @@ def _legend(foot: SubFigure, known: bool) -> None:
     ]
     if known:
         entries.append(Line2D([], [], color=TRUE, linewidth=3, label="true motif"))
-    foot.legend(handles=entries, loc="center", ncols=4 if known else 3, frameon=False, fontsize=9)
+    foot.legend(handles=entries, loc="center", ncols=min(side_by_side, len(entries)), frameon=False, fontsize=9)
 
 
 def _save(figure: Figure, path: Path) -> Path:
