@@ -25,8 +25,8 @@ from tests.engine.tiny import QUIET, Alternating, tiny_config
 
 SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
-    "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch commit versions wall_seconds peak_memory_mb "
-    "machine hardware parameters id splits config"
+    "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch processor_seconds_per_epoch commit versions "
+    "wall_seconds peak_memory_mb machine hardware parameters id splits config"
 )
 
 

@@ -8,7 +8,7 @@ import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,8 @@ def summarise(
         **{name: chosen[split].get(metric) for name, split in SUMMARY_NAMES.items()},
         "precision_at_10": chosen["test"].get("precision_at_10"),
         "edge_auc": chosen["test"].get("edge_auc"),
-        "seconds_per_epoch": round(statistics.fmean(epoch["seconds"] for epoch in epochs), 3),
+        "seconds_per_epoch": _mean(epochs, "seconds"),
+        "processor_seconds_per_epoch": _mean(epochs, "processor_seconds"),
         "commit": source_commit(),
         **cost,
         "splits": {split: chosen[split] for split in SPLITS},
@@ -61,6 +62,12 @@ def summarise(
         "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),
         "config": config.to_dict(),
     }
+
+
+def _mean(epochs: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """The mean of a cost over the epochs that tell it."""
+    told = [epoch[name] for epoch in epochs if name in epoch]
+    return round(statistics.fmean(told), 3) if told else None
 
 
 def _identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class Training:
         self.saved: dict[str, Any] = {}
         self.meter = LossMeter()
         self.clock = self.epoch_start = time.perf_counter()
+        self.processor_start = time.process_time()
 
     @property
     def epoch(self) -> int:
@@ -119,7 +120,7 @@ class Training:
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
         self.meter = LossMeter()
-        self.epoch_start = time.perf_counter()
+        self.epoch_start, self.processor_start = time.perf_counter(), time.process_time()
 
     def step_loss(self, batch: Batch) -> Tensor:
         """The loss of one batch, its terms noted."""
@@ -138,7 +139,7 @@ class Training:
         """Evaluate, record and, in the first process, save."""
         loss = merge_means(gather(self.meter.sums()))
         self._check_finite(loss["total"])
-        seconds = time.perf_counter() - self.epoch_start
+        seconds, busy = time.perf_counter() - self.epoch_start, time.process_time() - self.processor_start
         self._average.after_epoch()
         record = {
             "epoch": self.epoch + 1,
@@ -146,6 +147,7 @@ class Training:
             **self._evaluated(gather, rank, world),
             "learning_rate": self.learning_rate,
             "seconds": round(seconds, 3),
+            "processor_seconds": round(busy, 3),
             "eval_seconds": round(time.perf_counter() - self.epoch_start - seconds, 3),
         }
         self.epochs.append(record)

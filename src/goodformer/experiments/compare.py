@@ -131,7 +131,8 @@ def report(
         found: Records of its runs by id.
         failures: Why runs failed, by id.
     """
-    rows = [_row(comparison, row, found, failures or {}) for row in comparison.rows]
+    clock = _clock(found.values())
+    rows = [_row(comparison, row, found, failures or {}, clock) for row in comparison.rows]
     baseline = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
     for row in rows:
         own = row["seconds_per_epoch"]
@@ -144,17 +145,28 @@ def report(
         "budget": comparison.budget,
         "seeds": list(comparison.seeds),
         "selection": _one(config.training.selection for config in comparison.configs.values()),
+        "clock": clock,
         "rows": rows,
     }
 
 
+def _clock(found: Iterable[Record]) -> str:
+    """The record entry that tells the cost of an epoch: the processor's own time, which other processes do not change.
+
+    Where a graphics card computed, or a record does not tell it, that of the clock on the wall.
+    """
+    own, wall = "processor_seconds_per_epoch", "seconds_per_epoch"
+    told = [record.get(own) is not None and record.get("machine", {}).get("gpu") is None for record in found]
+    return own if told and all(told) else wall
+
+
 def _row(
-    comparison: Comparison, row: Competitor, found: Mapping[str, Record], failures: Mapping[str, str]
+    comparison: Comparison, row: Competitor, found: Mapping[str, Record], failures: Mapping[str, str], clock: str
 ) -> dict[str, Any]:
     """One row of the report."""
     configs = {seed: comparison.configs[row.name, seed] for seed in comparison.seeds}
     done = {seed: found[config.id] for seed, config in configs.items() if config.id in found}
-    seconds = moments(record.get("seconds_per_epoch") for record in done.values())
+    seconds = moments(record.get(clock) for record in done.values())
     config = configs[comparison.seeds[0]]
     return {
         "row": row.name,

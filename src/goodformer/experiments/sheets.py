@@ -17,6 +17,7 @@ RULES = {
     "id_val": "on validation graphs like those of training (id_val)",
     "last": "as the last (last)",
 }
+CLOCKS = {"processor_seconds_per_epoch": "processor seconds", "seconds_per_epoch": "seconds"}
 METRICS = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
 
 
@@ -107,7 +108,7 @@ def note(report: Report) -> str:
     if any(row["paper"]["ood_test"] for row in report["rows"]):
         parts.append("Paper: its own figures, with all graphs and epochs.")
     if any(row["cost"] for row in report["rows"]):
-        parts.append("Time: seconds a training epoch, ERM = 1.")
+        parts.append(f"Time: {CLOCKS[report['clock']]} a training epoch, ERM = 1.")
     return " ".join(parts)
 
 
