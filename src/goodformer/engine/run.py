@@ -17,7 +17,12 @@ from goodformer.methods.base import Method
 from goodformer.registry import InputError
 
 
-def train(config: RunConfig, root: str | Path = "runs", hardware: Hardware | None = None) -> Run:
+def train(
+    config: RunConfig,
+    root: str | Path = "runs",
+    hardware: Hardware | None = None,
+    benchmark: Benchmark | None = None,
+) -> Run:
     """Train, evaluate and record what the config says.
 
     The run's folder is ``root / config.folder_name``. A finished run is returned at once, an interrupted one goes on
@@ -28,6 +33,7 @@ def train(config: RunConfig, root: str | Path = "runs", hardware: Hardware | Non
         config: What to compute.
         root: Where run folders lie.
         hardware: Where to compute it; one CPU thread where not given.
+        benchmark: The data where they are at hand already, or have no name; loaded by the config where not given.
     """
     run = Run(Path(root) / config.folder_name)
     if run.finished:
@@ -36,7 +42,7 @@ def train(config: RunConfig, root: str | Path = "runs", hardware: Hardware | Non
     try:
         with run.locked(), own_randomness():
             if not run.finished:
-                _complete(run, config, hardware or Hardware())
+                _complete(run, config, hardware or Hardware(), benchmark)
     finally:
         run.tidy()
     return run
@@ -50,10 +56,9 @@ def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, Recip
         return recipe.build(), recipe
 
 
-def _complete(run: Run, config: RunConfig, hardware: Hardware) -> None:
+def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None) -> None:
     """Train what is missing of a run and write its summary."""
-    settings = {name: value for name, value in config.dataset.items() if name != "name"}
-    benchmark = load_benchmark(config.dataset["name"], **settings)
+    benchmark = given or load_benchmark(**config.dataset)
     method, recipe = build_method(config, benchmark)
     training = Training(config, benchmark.with_encodings(method.encodings), method, recipe, run.folder)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not before: what cannot be built is no run
