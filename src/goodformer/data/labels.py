@@ -1,0 +1,161 @@
+"""From columns of text to labels: which classes there are, what they are called and which are missing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from goodformer.registry import InputError
+from goodformer.spec import Task
+
+Column = Sequence[str | None]
+
+PAIRS = (
+    ("0", "1"),
+    ("-1", "1"),
+    ("false", "true"),
+    ("f", "t"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("inactive", "active"),
+    ("negative", "positive"),
+)
+"""Two values whose order everybody knows; the second is the one that is predicted. Written in any case."""
+MANY = 20
+"""So many different values may be classes without further questions."""
+MISSING = -1
+"""The class of a row without a label, where classes are numbers."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of R rows.
+
+    Attributes:
+        y: A class (R,) as long, -1 where it is missing, or binary targets (R, T) as float, NaN where missing.
+        task: What is predicted.
+        classes: Names of the classes in the order of their codes; of a binary task the names of 0 and 1.
+        targets: Names of the target columns.
+    """
+
+    y: Tensor
+    task: Task
+    classes: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def labelled(self) -> Tensor:
+        """Rows with at least one known label (R,)."""
+        return labelled(self.y)
+
+
+def labelled(y: Tensor) -> Tensor:
+    """Rows of labels (R,) or (R, T) of which at least one is known (R,)."""
+    return (~y.isnan()).any(1) if y.is_floating_point() else y >= 0
+
+
+def read_labels(columns: Mapping[str, Column]) -> Labels:
+    """Labels from one column of text, or several binary ones; an empty entry or ``nan`` is missing.
+
+    One column with two different values is a binary task scored by ROC-AUC, with more values a multiclass task scored
+    by accuracy. Several columns are several binary targets. Of two values 1, true, yes, active or positive is the one
+    predicted, of other words the second in the alphabet. ``1`` and ``1.0`` are the same class.
+
+    Raises:
+        InputError: No column, one value only, measurements instead of classes, or more than two values in one of
+            several columns.
+    """
+    if not columns:
+        raise InputError("no target column was named; give at least one column that holds the labels.")
+    values = {name: [_value(text) for text in column] for name, column in columns.items()}
+    counts = {name: _counted(name, column) for name, column in values.items()}
+    if len(counts) == 1 and len(next(iter(counts.values()))) > 2:
+        return _multiclass(*next(iter(values.items())), next(iter(counts.values())))
+    orders = {name: _pair(name, list(count)) for name, count in counts.items()}
+    y = torch.tensor([_coded(column, orders[name], math.nan) for name, column in values.items()])  # (T, R)
+    names = set(orders.values())
+    classes = names.pop() if len(names) == 1 else ("0", "1")
+    return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, tuple(columns))
+
+
+def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> Labels:
+    """Labels of one column with more than two values."""
+    _check_classes(name, counts)
+    classes = tuple(sorted(counts, key=_order))
+    y = torch.tensor(_coded(column, classes, MISSING), dtype=torch.long)  # (R,)
+    return Labels(y, Task("multiclass", len(classes), "accuracy"), classes, (name,))
+
+
+def _value(text: str | None) -> str | None:
+    """An entry without blanks around it, None where it is missing, a number in its shortest form."""
+    bare = (text or "").strip()
+    if not bare or bare.lower() == "nan":
+        return None
+    number = _number(bare)
+    return f"{int(number)}" if number is not None and number.is_integer() and abs(number) < 2**53 else bare
+
+
+def _number(text: str) -> float | None:
+    """The finite number a text writes, None where it writes none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+def _counted(name: str, column: list[str | None]) -> Counter[str]:
+    """How often each value occurs; a column of one value teaches nothing."""
+    counts = Counter(value for value in column if value is not None)
+    if len(counts) < 2:
+        only = f"only the value {next(iter(counts))!r}" if counts else "no value at all"
+        raise InputError(f"target column {name!r} holds {only}; give a column with at least two different values.")
+    return counts
+
+
+def _pair(name: str, values: list[str]) -> tuple[str, str]:
+    """Two values, that of 0 first."""
+    if len(values) > 2:
+        shown = ", ".join(sorted(values, key=_order)[:4])
+        raise InputError(
+            f"target column {name!r} holds {len(values)} different values ({shown}, ...); of several target columns "
+            "each must hold two, so give this one alone or leave it out."
+        )
+    first, second = sorted(values, key=_order)
+    known = {first.lower(): first, second.lower(): second}
+    for zero, one in PAIRS:
+        if known.keys() == {zero, one}:
+            return known[zero], known[one]
+    return first, second
+
+
+def _check_classes(name: str, counts: Counter[str]) -> None:
+    """Many values are classes only if they come back."""
+    numbers = [_number(value) for value in counts]
+    fractions = all(number is not None for number in numbers) and any(number % 1 for number in numbers if number)
+    single = sum(count == 1 for count in counts.values())
+    if len(counts) > MANY and (fractions or single > len(counts) / 2):
+        raise InputError(
+            f"target column {name!r} holds {len(counts):,} different values, which are measurements or names rather "
+            "than classes; give a column of classes, for example whether the value is above a threshold."
+        )
+
+
+def _coded(column: list[str | None], classes: Sequence[str], missing: float) -> list[float]:
+    """The place of each entry among the classes."""
+    codes: dict[str | None, float] = {value: place for place, value in enumerate(classes)}
+    return [codes.get(value, missing) for value in column]
+
+
+def _order(value: str) -> tuple[bool, float, str]:
+    """Numbers by size before words by the alphabet."""
+    number = _number(value)
+    return (number is None, number or 0.0, value)
