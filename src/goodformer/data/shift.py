@@ -150,7 +150,9 @@ def _fields(value: dict[str, Any]) -> dict[str, Any]:
     names, by = value["names"], value["by"]
     if not isinstance(by, str) or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("names are not words")
-    numbers = {name: value[name] for name in ("part", "domain", "env") if name == "part" or name in value}
+    numbers: dict[str, Any] = {
+        name: value[name] for name in ("part", "domain", "env") if name == "part" or name in value
+    }
     for name, numbered in numbers.items():
         if not isinstance(numbered, list) or not all(type(number) is int for number in numbered):
             raise ValueError(f"{name} is not a list of whole numbers")
