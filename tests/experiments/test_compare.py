@@ -45,7 +45,7 @@ def record(comparison: Comparison, row: str, seed: int, ood_test: float) -> dict
         "id": config.id,
         "config": config.to_dict(),
         "metric": "accuracy",
-        "train_graphs": 3000,
+        "train_graphs": 2000,
         "ood_test": ood_test,
         "id_test": 0.9,
         "precision_at_10": 0.25 + seed / 4 if explains else None,
@@ -80,7 +80,7 @@ def test_mean_deviation_and_cost_by_hand(report: dict[str, Any]) -> None:
 def test_the_report_names_what_it_is(report: dict[str, Any]) -> None:
     json.dumps(report, allow_nan=False)
     assert (report["budget"], report["seeds"], report["selection"]) == ("compare", [0, 1, 2], "ood_val")
-    assert sheets.title(report) == "good-motif / basis / covariate, 3000 training graphs, budget compare, 5 epochs"
+    assert sheets.title(report) == "good-motif / basis / covariate, 2000 training graphs, budget compare, 4 epochs"
     for words in ("Accuracy in %", "over 3 seeds", "ood_val", "Paper", "ERM = 1"):
         assert words in sheets.note(report)
 
