@@ -243,7 +243,9 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
             if isinstance(mol, str):
                 rejected.append((row, mol))
                 continue
-            atoms, bonds = list(mol.GetAtoms()), list(mol.GetBonds())
+            # By number, which takes half the time of RDKit's own iterators.
+            atoms = list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
+            bonds = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
             for column, (read, _, _) in zip(atom, ATOM, strict=True):
                 column.extend(map(read, atoms))
             for column, read in zip(bond, (*ENDS, *(read for read, _, _ in BOND)), strict=True):
