@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -21,6 +21,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.engine import files
 from goodformer.engine.evaluate import Metrics, evaluate, infer
 from goodformer.engine.seeds import own_randomness
+from goodformer.engine.uncertainty import Sureness, look, remove_from, saved_in
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method, class_scores
 from goodformer.models import MODELS
@@ -65,22 +66,36 @@ class Predictions:
         classes: The likeliest class, (B,), or 0 and 1 for each binary target, (B, C).
         edge_scores: For each graph a score of each of its edges in its own edge order, larger = more invariant; None
             where the method does not explain itself.
+        calibrated: Probabilities that mean what they say on graphs like the training ones, (B, C); this and what
+            follows is None where the predictor does not know how sure it is.
+        domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
+        outside: Whether a graph is more unusual than nearly all graphs like the training ones, (B,).
     """
 
     logits: Tensor
     probabilities: Tensor
     classes: Tensor
     edge_scores: list[Tensor] | None
+    calibrated: Tensor | None = None
+    domain_score: Tensor | None = None
+    outside: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
 
 
 class Predictor:
-    """A trained method with what it takes to use it on new graphs."""
+    """A trained method with what it takes to use it on new graphs, and, once `Sureness.fit` was asked, how sure."""
 
-    def __init__(self, method: Method, recipe: Recipe, about: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        method: Method,
+        recipe: Recipe,
+        about: Mapping[str, Any] | None = None,
+        sureness: Sureness | None = None,
+    ) -> None:
         self.method, self.recipe, self.about = method.eval(), recipe, dict(about or {})
+        self.sureness = sureness
 
     def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Predictions:
         """Probabilities and edge scores of graphs, which need no labels; encodings are attached here.
@@ -90,14 +105,23 @@ class Predictor:
             batch_size: Graphs predicted at once; the answer does not depend on it.
         """
         ready = self.prepare(graphs)
-        parts = list(infer(self.method, ready, batch_size))
-        back = torch.cat([positions for positions, _, _ in parts]).argsort()  # from batch order to the caller's
-        logits = torch.cat([prediction.logits.detach().float().cpu() for _, _, prediction in parts])[back]
+        order: list[Tensor] = []
+        logits: list[Tensor] = []
         scores: list[Tensor] = []
-        for positions, _, prediction in parts:
+        unusual: list[Tensor] = []
+        for positions, batch, prediction in infer(self.method, ready, batch_size):
+            order.append(positions)
+            logits.append(prediction.logits.detach().float().cpu())
             if prediction.edge_scores is not None:
                 scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[positions].tolist())
-        return self._predictions(logits, [scores[place] for place in back.tolist()] if scores else None)
+            if self.sureness:
+                unusual.append(self.sureness.unusual(look(self.method, batch, prediction, self.sureness.embeds)))
+        back = torch.cat(order).argsort()  # from batch order to the caller's
+        return self._predictions(
+            torch.cat(logits)[back],
+            [scores[place] for place in back.tolist()] if scores else None,
+            torch.cat(unusual)[back] if unusual else None,
+        )
 
     def evaluate(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Metrics:
         """What the predictions are worth on graphs that carry labels."""
@@ -123,8 +147,11 @@ class Predictor:
         return self
 
     def save(self, folder: str | Path) -> Path:
-        """Write weights (safetensors) and description (JSON) into a folder."""
-        return save_weights(Path(folder), self.recipe, self.method.state_dict(), self.about)
+        """Write weights (safetensors) and description (JSON) into a folder, and how sure it is where it knows."""
+        place = save_weights(Path(folder), self.recipe, self.method.state_dict(), self.about)
+        if self.sureness:
+            self.sureness.save(place, _checksum(_read_description(place)))
+        return place
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -134,17 +161,27 @@ class Predictor:
         with own_randomness():
             method = recipe.build()
         _fill(method, _read_weights(Path(folder), description), Path(folder))
-        return cls(method, recipe, description.get("about"))
+        sureness = Sureness.load(folder, _checksum(description)) if saved_in(Path(folder)) else None
+        return cls(method, recipe, description.get("about"), sureness)
 
-    def _predictions(self, logits: Tensor, scores: list[Tensor] | None) -> Predictions:
-        task = self.recipe.task
+    def _predictions(self, logits: Tensor, scores: list[Tensor] | None, unusual: Tensor | None) -> Predictions:
+        task, sure = self.recipe.task, self.sureness
         classes = logits.argmax(-1) if task.kind == "multiclass" else (logits > 0).long()
-        return Predictions(logits, class_scores(task, logits), classes, scores)
+        answer = Predictions(logits, class_scores(task, logits), classes, scores)
+        if sure is None or unusual is None:
+            return answer
+        return replace(
+            answer,
+            calibrated=sure.probabilities(logits),
+            domain_score=sure.domain_score(unusual),
+            outside=sure.outside(unusual),
+        )
 
 
 def save_weights(folder: Path, recipe: Recipe, state: Mapping[str, Tensor], about: Mapping[str, Any]) -> Path:
-    """Write a folder that `Predictor.load` reads."""
+    """Write a folder that `Predictor.load` reads; what older weights there were sure of goes with them."""
     files.make_folder(folder)
+    remove_from(folder)
     content = safetensors.torch.save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
     description = {
         "format": FORMAT,
@@ -186,13 +223,18 @@ def _read_recipe(folder: Path, description: dict[str, Any]) -> Recipe:
         raise InputError(f"{folder / DESCRIPTION} is damaged: {first_mistake(error)}") from None
 
 
+def _checksum(description: dict[str, Any]) -> str | None:
+    """The checksum of the weights a description belongs to."""
+    return (description.get("weights") or {}).get("sha256")
+
+
 def _read_weights(folder: Path, description: dict[str, Any]) -> dict[str, Tensor]:
     path = folder / WEIGHTS
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror}); restore it or train again.") from None
-    if hashlib.sha256(content).hexdigest() != (description.get("weights") or {}).get("sha256"):
+    if hashlib.sha256(content).hexdigest() != _checksum(description):
         raise InputError(f"{path} is truncated or belongs to another model; restore it or train again.")
     try:
         return dict(safetensors.torch.load(content))

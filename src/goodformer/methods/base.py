@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,19 @@ from goodformer.spec import Task
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a method says of a batch: logits (B, C) and, where it explains itself, edge scores (E,)."""
+    """What a method says of a batch, and what it has at hand anyway.
+
+    Attributes:
+        logits: Unnormalised scores, (B, C).
+        edge_scores: A score of each edge, (E,), where the method explains itself.
+        embedding: What the logits are read from, (B, D), where it costs no second pass.
+        signals: Figures of the method's own that tell graphs apart, each (B,).
+    """
 
     logits: Tensor
     edge_scores: Tensor | None
+    embedding: Tensor | None = None
+    signals: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Method(nn.Module):
@@ -46,6 +55,10 @@ class Method(nn.Module):
     def edge_scores(self, batch: Batch) -> Tensor | None:
         """A score for each edge (E,), larger = more invariant; None where the method has none."""
         return None
+
+    def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
+        """Logits (B, C) with each edge's message multiplied by ``edge_weight`` (E,), for methods without edge scores."""
+        raise NotImplementedError
 
     def predict(self, batch: Batch) -> Prediction:
         """Logits and edge scores together; a method that gets both from one pass overrides this."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from goodformer.methods.base import Method, mean_loss
+from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
 
@@ -22,8 +22,23 @@ class ERM(Method):
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
-        return self.classifier(self.model.readout(self.model(batch), batch))
+        return self.classifier(self._embed(batch))
+
+    def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
+        """Logits (B, C) with each edge's message multiplied by ``edge_weight`` (E,)."""
+        return self.classifier(self._embed(batch, edge_weight))
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Logits and the embedding they are read from, in one pass."""
+        if type(self).forward is not ERM.forward:  # a subclass whose logits are read from something else
+            return super().predict(batch)
+        z = self._embed(batch)  # (B, D)
+        return Prediction(self.classifier(z), self.edge_scores(batch), z)
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """The mean loss."""
         return {"risk": mean_loss(self.task, self(batch), batch.y)}
+
+    def _embed(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Graph embeddings (B, D)."""
+        return self.model.readout(self.model(batch, edge_weight), batch)
