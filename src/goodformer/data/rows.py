@@ -1,0 +1,460 @@
+"""Files of rows, read and written a block at a time so that they may be larger than memory.
+
+The only file that knows pyarrow. Rows are counted from 0 in objects and from 1 in messages, headings not included.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
+
+from torch_geometric.data import Data
+
+from goodformer.data import sdf, tu_folder
+from goodformer.data.collection import Collection, Columns, check_molecular, from_data, from_smiles, known_column
+from goodformer.data.json_lines import columns_of, graph_of, read_objects
+from goodformer.registry import InputError
+from goodformer.spec import FeatureSpec
+
+PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+LONGEST_FIELD = 2**27
+"""Characters a field of a table may have; Python's own limit is 2^17."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of a file that follow each other.
+
+    Attributes:
+        first: The number of its first row in the file, counted from 0.
+        columns: Every column of the file as text, None where a field is empty.
+        collection: The graphs of these rows; its row numbers are those of the whole file, its count that of the block.
+    """
+
+    first: int
+    columns: Columns
+    collection: Collection
+
+    def __len__(self) -> int:
+        return self.collection.count
+
+
+def read_blocks(
+    path: str | Path, smiles: str = "smiles", size: int = 1024, features: FeatureSpec | None = None
+) -> Iterator[Block]:
+    """The rows of a file and their graphs, ``size`` rows at a time.
+
+    Tables (``.csv``, ``.tsv``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record, whose
+    properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.json_lines`), or a molecule under the
+    key that ``smiles`` names. A folder in the format of the TU collection is read whole; its graph labels are the
+    column ``label``.
+
+    Args:
+        path: The file or folder.
+        smiles: Name of the column that holds SMILES.
+        size: Rows of a block.
+        features: What nodes and edges must carry; told from the graphs of each block where not given.
+
+    Raises:
+        InputError: The file is missing, of another kind, or not sound; the row is named. A molecule that RDKit does
+            not accept is no error: its row is in the collection's ``rejected``.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return _tu_blocks(place, size, features)
+    read = _reader(place)
+    if not place.is_file():
+        raise InputError(f"there is no file {path}; give a table, an SDF or JSON lines file, or a TU folder.")
+    return read(place, smiles, size, features)
+
+
+Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]
+
+
+def _reader(path: Path) -> Read:
+    """What reads files of that suffix."""
+    suffix = path.suffix.lower()
+    if suffix in PICKLED:
+        raise InputError(
+            f"{path} is a pickle, which can run any code when it is loaded, and is not read; load it yourself where "
+            "you trust it and pass the list of graphs to goodformer.data.collection.collect."
+        )
+    readers: dict[str, Read] = {
+        **dict.fromkeys(DELIMITERS, _text_blocks),
+        ".parquet": _parquet_blocks,
+        ".sdf": _sdf_blocks,
+        ".jsonl": _json_blocks,
+    }
+    if suffix not in readers:
+        known = ", ".join(readers)
+        raise InputError(
+            f"{path} is of a kind that is not read ({suffix or 'no suffix'}); give {known} or a TU folder."
+        )
+    return readers[suffix]
+
+
+def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec | None, where: str) -> Iterator[Block]:
+    """Blocks of a table whose columns come in parts."""
+    check_molecular(features, f"{where} holds molecules")
+    first = 0
+    for columns in parts:
+        known_column(smiles, columns, where)
+        collection = from_smiles(columns[smiles], features, first)
+        if collection.count:
+            yield Block(first, columns, collection)
+        first += collection.count
+
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+def _text_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    return _table_blocks(_text_parts(path, size), smiles, features, str(path))
+
+
+def _text_parts(path: Path, size: int) -> Iterator[Columns]:
+    """The columns of a CSV or TSV file, ``size`` rows at a time; at least one part, so that headings are known."""
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()], strict=True)
+            header = _header(next(reader, []), path)
+            rows = _fields(reader, len(header), path)
+            part = list(islice(rows, size))
+            while True:
+                yield {name: [row[place] or None for row in part] for place, name in enumerate(header)}
+                part = list(islice(rows, size))
+                if not part:
+                    return
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8; save it with that encoding.") from None
+    except csv.Error as error:
+        raise InputError(f"{path} line {reader.line_num} is not a sound row ({error}); correct its quotes.") from None
+
+
+def _header(names: list[str], path: Path) -> list[str]:
+    """Names of the columns, each of them once and not empty."""
+    if not names:
+        raise InputError(f"{path} is empty; its first line must name the columns.")
+    for place, name in enumerate(names):
+        if not name.strip():
+            raise InputError(f"{path} has no name for column {place + 1}; name every column in the first line.")
+        if name in names[:place]:
+            raise InputError(f"{path} names column {name!r} twice; give every column a name of its own.")
+    return names
+
+
+def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
+    """The fields of every row; lines without anything are skipped."""
+    number = 0
+    for row in reader:
+        if not row:
+            continue
+        number += 1
+        if len(row) != width:
+            raise InputError(
+                f"{path} row {number} (line {reader.line_num}) has {len(row)} fields where the first line names "
+                f"{width}; correct it, and put quotes around a field that holds the delimiter."
+            )
+        yield row
+
+
+# Parquet --------------------------------------------------------------------------------------------------------------
+
+
+def _parquet_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    return _table_blocks(_parquet_parts(path, size), smiles, features, str(path))
+
+
+def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
+    """The columns of a Parquet file, ``size`` rows at a time."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    try:
+        with pq.ParquetFile(path) as file:
+            header = _header(file.schema_arrow.names, path)
+            yield {name: [] for name in header}
+            for batch in file.iter_batches(batch_size=size):
+                yield {name: _texts(batch.column(place)) for place, name in enumerate(header)}
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InputError(f"{path} is not a Parquet file that can be read ({reason}); write it anew.") from None
+
+
+def _texts(column: Any) -> list[str | None]:
+    """The values of one column as text."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.string())  # Python has no nanoseconds
+    return [_text(value) for value in column.to_pylist()]
+
+
+def _text(value: Any) -> str | None:
+    """A value as a CSV file would hold it."""
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+# Molecules and graphs -------------------------------------------------------------------------------------------------
+
+
+def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """Records of an SDF file; their titles are a column, too."""
+    check_molecular(features, f"{path} holds molecules")
+    names = sdf.property_names(path)
+    first = 0
+    for records in _chunks(sdf.read_records(path), size):
+        columns: Columns = {sdf.TITLE: [record.title or None for record in records]}
+        columns |= {name: [record.properties.get(name) for record in records] for name in names}
+        yield Block(first, columns, sdf.collection(records, first))
+        first += len(records)
+
+
+def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """Graphs, or molecules, of a file of JSON lines; columns are those of the first line and any later ones."""
+    names = _json_names(path)
+    first = 0
+    for lines in _chunks(read_objects(path), size):
+        wheres = [f"{path} line {number}" for number, _ in lines]
+        rows = [columns_of(row, where) for (_, row), where in zip(lines, wheres, strict=True)]
+        columns: Columns = {name: [row.get(name) for row in rows] for name in names}
+        if "edges" in lines[0][1] or smiles not in columns:
+            graphs = [graph_of(row, features, where) for (_, row), where in zip(lines, wheres, strict=True)]
+            collection = from_data(_alike(graphs), features, first)
+        else:
+            collection = from_smiles(columns[smiles], features, first)
+        yield Block(first, columns, collection)
+        first += len(lines)
+
+
+def _json_names(path: Path) -> list[str]:
+    """Every key of any line that is a column, in the order they first occur."""
+    names: dict[str, None] = {}
+    for number, row in read_objects(path):
+        names |= dict.fromkeys(columns_of(row, f"{path} line {number}"))
+    return list(names)
+
+
+def _alike(graphs: list[Data]) -> list[Data]:
+    """The graphs with real features everywhere where one of them has real ones: JSON writes 1.0 as 1."""
+    for name in ("x", "edge_attr"):
+        values = [graph.get(name) for graph in graphs]
+        if any(value is not None and value.is_floating_point() for value in values):
+            for graph, value in zip(graphs, values, strict=True):
+                if value is not None:
+                    graph[name] = value.float()
+    return graphs
+
+
+def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """The graphs of a TU folder, which is read whole and cut afterwards."""
+    whole, columns = tu_folder.read(path, features)
+    for first in range(0, whole.count, size):
+        rows = range(first, min(first + size, whole.count))
+        part = Collection(whole.graphs.subset(rows), whole.features, whole.rows[first : rows.stop], len(rows))
+        yield Block(first, {name: values[first : rows.stop] for name, values in columns.items()}, part)
+
+
+def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The items, ``size`` at a time."""
+    left = iter(items)
+    while part := list(islice(left, size)):
+        yield part
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+class _Format(Protocol):
+    """Writes blocks of columns into an open file."""
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RowWriter:
+    """Writes rows, block by block, as the suffix of the file says: .csv, .tsv, .parquet, .json or .jsonl.
+
+    Numbers stay numbers where the format has them, None is an empty field or null, and so is a number that is not
+    finite. Nothing is at the path before the writer closes without an error.
+
+    Example:
+        with RowWriter("out.csv", ["name", "score"]) as writer:
+            writer.write({"name": ["a", "b"], "score": [0.5, None]})
+    """
+
+    def __init__(self, path: str | Path, columns: Sequence[str]) -> None:
+        self.path, self.columns = Path(path), list(columns)
+        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        formats: dict[str, Callable[[Path, list[str], str], _Format]] = {
+            **dict.fromkeys(DELIMITERS, _TextFormat),
+            ".parquet": _ParquetFormat,
+            ".json": _JsonFormat,
+            ".jsonl": _JsonFormat,
+        }
+        suffix = self.path.suffix.lower()
+        if suffix not in formats:
+            raise InputError(f"cannot write {path}: its suffix is none of {', '.join(formats)}; choose one of them.")
+        self._open = lambda: formats[suffix](self._part, self.columns, suffix)
+
+    def __enter__(self) -> Self:
+        try:
+            self._format = self._open()
+        except OSError as error:
+            raise self._refused(error) from None
+        return self
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Add rows, given as one list a column."""
+        if set(columns) != set(self.columns) or len({len(values) for values in columns.values()}) > 1:
+            raise ValueError(f"columns of equal length are expected under the names {self.columns}")
+        try:
+            self._format.write({name: columns[name] for name in self.columns})
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._format.close()
+            if kind is None:
+                os.replace(self._part, self.path)
+        except OSError as problem:
+            raise self._refused(problem) from None
+        finally:
+            with suppress(OSError):
+                self._part.unlink(missing_ok=True)
+
+    def _refused(self, error: OSError) -> InputError:
+        return InputError(f"cannot write {self.path} ({error.strerror or error}); choose a folder that can be written.")
+
+
+class _TextFormat:
+    """CSV or TSV."""
+
+    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+        delimiter = DELIMITERS[suffix]
+        self._file: IO[str] = path.open("w", encoding="utf-8", newline="")
+        self._plain = csv.writer(self._file, delimiter=delimiter, lineterminator="\n")
+        self._quoted = csv.writer(self._file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        self._add(columns)
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        for row in zip(*(map(_finite, values) for values in columns.values()), strict=True):
+            self._add(row)
+
+    def _add(self, row: Sequence[Any]) -> None:
+        # Python before 3.13 puts no quotes around a lone carriage return, where readers end the line.
+        alone = any(isinstance(value, str) and "\r" in value for value in row)
+        (self._quoted if alone else self._plain).writerow(row)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _JsonFormat:
+    """One array of objects, or one object a line."""
+
+    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+        self._lines = suffix == ".jsonl"
+        self._file: IO[str] = path.open("w", encoding="utf-8")
+        self._before = "" if self._lines else "[\n"
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        for values in zip(*columns.values(), strict=True):
+            row = dict(zip(columns, map(_finite, values), strict=True))
+            self._file.write(self._before + json.dumps(row, ensure_ascii=False, allow_nan=False))
+            self._before = "\n" if self._lines else ",\n"
+
+    def close(self) -> None:
+        end = "" if self._before == "" else "\n"
+        self._file.write(end if self._lines else ("[]\n" if self._before == "[\n" else "\n]\n"))
+        self._file.close()
+
+
+class _ParquetFormat:
+    """Parquet, a row group a block; the first value of a column that is not None decides its type."""
+
+    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+        self._path, self._columns = path, columns
+        self._waiting: list[Mapping[str, Sequence[Any]]] = []
+        self._writer: Any = None
+        path.open("wb").close()
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        self._waiting.append(columns)
+        # A block whose column is empty cannot tell its type; it waits for one that can, but not for ever.
+        if self._writer is not None or self._told() or len(self._waiting) > MOST_WAITING:
+            self._flush()
+
+    def _told(self) -> bool:
+        """Whether every column has a value in some waiting block."""
+        blocks = self._waiting
+        return all(any(value is not None for block in blocks for value in block[name]) for name in self._columns)
+
+    def _flush(self) -> None:
+        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        if self._writer is None:
+            schema = pa.schema([(name, self._type(name)) for name in self._columns])
+            self._writer = pq.ParquetWriter(self._path, schema)
+        for block in self._waiting:
+            arrays = [_array(block[field.name], field) for field in self._writer.schema]
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._writer.schema))
+        self._waiting = []
+
+    def _type(self, name: str) -> Any:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        kinds = {type(value) for block in self._waiting for value in block[name] if value is not None}
+        for kind, type_ in ((bool, pa.bool_()), (int, pa.int64())):
+            if kinds == {kind}:
+                return type_
+        return pa.float64() if kinds and kinds <= {int, float} else pa.string()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+MOST_WAITING = 64
+"""Blocks held back until the types of all columns are known; a column without any value is then text."""
+
+
+def _array(values: Sequence[Any], field: Any) -> Any:
+    """A column as an array of its type."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if pa.types.is_string(field.type):
+        return pa.array(
+            [value if value is None or isinstance(value, str) else str(value) for value in values], pa.string()
+        )
+    try:
+        return pa.array([_finite(value) for value in values], field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InputError(f"column {field.name!r} changes from {field.type} to something else; write .csv.") from None
+
+
+def _finite(value: Any) -> Any:
+    """The value, None where it is a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
