@@ -123,7 +123,7 @@ def _short(error: Exception) -> str:
         return f"the server answered {response.status_code}"
     if isinstance(error, ValueError) and not isinstance(error, OSError):
         return "what came has another checksum"
-    return f"{type(error).__name__}" + (f": {error.strerror}" if getattr(error, "strerror", None) else "")
+    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def _missing(source: Source, places: list[Path], why: str) -> str:
