@@ -7,11 +7,20 @@ from typing import Any
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.motif import good_motif, sp_motif
+from goodformer.data.sentence import good_sst2, good_twitter
 from goodformer.registry import Registry
 
 __all__ = ["DATASETS", "Benchmark", "GraphSet", "load_benchmark"]
 
-DATASETS: Registry[Benchmark] = Registry("data set", {"good-motif": good_motif, "sp-motif": sp_motif})
+DATASETS: Registry[Benchmark] = Registry(
+    "data set",
+    {
+        "good-motif": good_motif,
+        "sp-motif": sp_motif,
+        "good-sst2": good_sst2,
+        "good-twitter": good_twitter,
+    },
+)
 
 
 def load_benchmark(name: str, **settings: Any) -> Benchmark:

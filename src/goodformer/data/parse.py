@@ -1,0 +1,284 @@
+"""Sentences as graphs: one node a word, one edge between a word and the word it depends on.
+
+The only file that knows spaCy, and only inside functions, so that everything else works without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from goodformer.data.cache import cached
+from goodformer.data.graphs import GraphSet
+from goodformer.registry import InputError
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+Ints = npt.NDArray[np.int64]
+
+VERSION = 1
+"""Raised whenever the graphs made of a sentence change, so that cached ones are made anew."""
+
+DEFAULT_MODEL = "en_core_web_md"
+
+FOLDER_VARIABLE = "GOODFORMER_TEXT_MODEL"
+"""Environment variable with the folder of a model that is not installed as a package."""
+
+NO_SPACY = (
+    'reading text needs spaCy, which is not installed; run: pip install "goodformer[text]" '
+    f"&& python -m spacy download {DEFAULT_MODEL}."
+)
+
+BATCH = 256
+"""Sentences parsed together; larger batches are no faster."""
+
+WORTH_KEEPING = 1_000
+"""From this number of sentences on, parsing takes longer than reading what was parsed before."""
+
+NEEDLESS = {
+    "attribute_ruler",
+    "entity_linker",
+    "entity_ruler",
+    "lemmatizer",
+    "morphologizer",
+    "ner",
+    "span_ruler",
+    "spancat",
+    "tagger",
+    "textcat",
+    "textcat_multilabel",
+    "trainable_lemmatizer",
+}
+"""Parts of a pipeline, by factory, that have no say in heads and vectors."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Parsed sentences, each word a number instead of its vector: a thirtieth of the space.
+
+    Attributes:
+        graphs: The sentences; nodes carry ``word`` (N,), a row of the table.
+        table: Vectors of the distinct words (V, D), zeros for words the model has no vector for.
+    """
+
+    graphs: GraphSet
+    table: Tensor
+
+    def with_vectors(self, rows: Ints | None = None) -> GraphSet:
+        """The sentences at ``rows``, all where not given, whose nodes carry their word's vector as ``x`` (N, D)."""
+        part = self.graphs if rows is None else self.graphs.subset(torch.from_numpy(rows))
+        x = self.table.index_select(0, part.node["word"])  # (N, D)
+        return GraphSet({"x": x}, part.edge, part.graph, part.node_ptr, part.edge_ptr)
+
+
+def sentence_graphs(texts: Sequence[str], model: str = DEFAULT_MODEL) -> GraphSet:
+    """One graph a text: its tokens with their word vectors, joined as the dependency parse says.
+
+    Both directions of an edge are stored, ordered by source and target. Where a text has several roots (several
+    sentences, or a broken one), the further ones are joined to the first, so that every graph is a tree. Any run of
+    white space counts as one space.
+
+    Args:
+        texts: The texts.
+        model: Name of an installed spaCy model with parser and word vectors, or the folder of one; see `find_model`.
+
+    Raises:
+        InputError: A text is empty, spaCy or the model is not there, or the model has no parser or no word vectors.
+    """
+    return parse(texts, model).with_vectors()
+
+
+def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
+    """The parsed texts, from the cache where as many were parsed before by the same model; see `sentence_graphs`."""
+    clean = _checked(texts)
+
+    def build() -> dict[str, Tensor]:
+        return _tensors(clean, model)
+
+    if len(clean) < WORTH_KEEPING:
+        stored = build()
+    else:
+        digest = hashlib.sha256("\n".join(clean).encode()).hexdigest()
+        key = {"sentences": digest, "count": len(clean), "model": identity(model), "version": VERSION}
+        stored = cached(key, build)
+    table = stored.pop("table")
+    return Trees(GraphSet.from_tensors({name: value.long() for name, value in stored.items()}), table)
+
+
+def find_model(name: str) -> Path:
+    """Where a spaCy model lies.
+
+    Looked for are an installed package of that name, then a folder of that name or path, then what the environment
+    variable GOODFORMER_TEXT_MODEL names: the model's own folder, or one that holds it under its name.
+    """
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    places += [Path(name).expanduser()]
+    places += [Path(chosen).expanduser() / Path(name).name, Path(chosen).expanduser()] if chosen else []
+    found = next((place for place in places if (place / "meta.json").is_file()), None)
+    if found is None and importlib.util.find_spec("spacy") is None:
+        raise InputError(NO_SPACY)
+    if found is None:
+        raise InputError(
+            f"spaCy model {name!r} is neither installed nor a folder; run: python -m spacy download {Path(name).name}, "
+            f"or set {FOLDER_VARIABLE} to the folder of that model."
+        )
+    _check_name(found, name)
+    return found
+
+
+def identity(name: str) -> dict[str, str]:
+    """What tells one model from another wherever it lies: its full name, version and a digest of its description."""
+    path = find_model(name)
+    described = (path / "meta.json").read_bytes()
+    digest = hashlib.sha256(described).hexdigest()[:16]
+    return {"name": _full_name(path), "version": str(json.loads(described).get("version", "")), "meta": digest}
+
+
+def _full_name(path: Path) -> str:
+    """Language and name of the model in a folder, e.g. ``en_core_web_md``."""
+    try:
+        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+        return f"{meta['lang']}_{meta['name']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not a spaCy model (meta.json: {error}); give the folder of a model.") from None
+
+
+def _check_name(path: Path, name: str) -> None:
+    """A model found by name is the one of that name, not whatever lies in the folder."""
+    found = _full_name(path)
+    if name.isidentifier() and found != name:
+        raise InputError(f"{path} holds the spaCy model {found}, not {name}; ask for {found} or give another folder.")
+
+
+def _checked(texts: Sequence[str]) -> list[str]:
+    """The texts with single spaces; every one has a word."""
+    if isinstance(texts, str):
+        raise InputError("one text was given where several are expected; put it in a list.")
+    clean = []
+    for row, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"text {row} is {text!r}; every text needs at least one word, so fill it in or drop it.")
+        clean.append(" ".join(text.split()))
+    if not clean:
+        raise InputError("the list of texts is empty; give at least one text.")
+    return clean
+
+
+def load_model(name: str) -> Language:
+    """The spaCy model of that name, checked to have vectors; the last one stays loaded."""
+    nlp = _loaded(find_model(name))
+    if nlp.vocab.vectors_length == 0:
+        raise InputError(f"spaCy model {name} has no word vectors; use one that has, for example {DEFAULT_MODEL}.")
+    return nlp
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path) -> Language:
+    """The model in a folder; loading takes seconds, and texts may come in many small portions."""
+    try:
+        import spacy
+    except ImportError:
+        raise InputError(NO_SPACY) from None
+    try:
+        # An installed model has its data in a folder below the package's, called by name and version.
+        inside = next(path.glob(f"{_full_name(path)}-*/config.cfg"), path / "config.cfg")
+        return spacy.load(inside.parent)
+    except (OSError, ValueError, LookupError, ImportError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        raise InputError(f"spaCy model {path} cannot be loaded ({reason}); download it again.") from None
+
+
+def _tensors(texts: list[str], model: str) -> dict[str, Tensor]:
+    """Graphs and table of the texts, small numbers in small types."""
+    nlp = load_model(model)
+    words, offsets, sizes = _annotations(_docs(nlp, texts), texts, model)
+    orths, word = np.unique(words, return_inverse=True)
+    table = np.array([nlp.vocab.get_vector(orth) for orth in orths.tolist()], dtype=np.float32)  # (V, D)
+    edges, edge_ptr = tree_edges(offsets, sizes)
+    return {
+        "node/word": torch.from_numpy(word.astype(np.int32)),
+        "edge/index": torch.from_numpy(edges.astype(np.int16 if sizes.max() < 2**15 else np.int64)),
+        "node_ptr": torch.from_numpy(_bounds(sizes)),
+        "edge_ptr": torch.from_numpy(edge_ptr),
+        "table": torch.from_numpy(table),
+    }
+
+
+def _docs(nlp: Language, texts: list[str]) -> Iterator[Doc]:
+    """Parsed texts one after the other, with a bar where someone watches."""
+    needless = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory in NEEDLESS]
+    docs = nlp.pipe(texts, batch_size=BATCH, disable=needless)
+    with _watched(docs, len(texts)) as watched:
+        yield from watched
+
+
+@contextmanager
+def _watched(docs: Iterable[Doc], total: int) -> Iterator[Iterable[Doc]]:
+    """The same documents, counted by a bar on the error stream if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield docs
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        yield progress.track(docs, total=total, description="Parsing sentences")
+
+
+def _annotations(docs: Iterable[Doc], texts: list[str], model: str) -> tuple[npt.NDArray[np.uint64], Ints, Ints]:
+    """The word (N,) and the distance to the head (N,) of every token, and the number of tokens of each text (B,)."""
+    found = []
+    for doc, text in zip(docs, texts, strict=True):
+        if not doc.has_annotation("DEP"):
+            raise InputError(f"spaCy model {model} did not parse {text[:40]!r}; use a model with a dependency parser.")
+        found.append(doc.to_array(["ORTH", "HEAD"]))  # (n, 2)
+    columns = np.concatenate(found)
+    sizes = np.array([len(rows) for rows in found], dtype=np.int64)
+    return columns[:, 0], columns[:, 1].view(np.int64), sizes
+
+
+def tree_edges(offsets: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Edges of the trees that tokens and their heads form, further roots hung on the first of their graph.
+
+    Args:
+        offsets: Distance of every token to its head (N,), 0 for a root.
+        sizes: Number of tokens of each graph (B,); every graph has a root.
+
+    Returns:
+        Both directions of every edge (2, E) in node numbers of its graph, ordered by source and target, and the first
+        edge of each graph (B + 1,).
+    """
+    ptr, graph = _bounds(sizes), np.repeat(np.arange(len(sizes)), sizes)
+    node = np.arange(len(offsets))
+    head = node + offsets
+    roots = np.flatnonzero(offsets == 0)
+    _, first = np.unique(graph[roots], return_index=True)
+    head[roots] = roots[first][graph[roots]]
+    child = np.flatnonzero(head != node)  # (E / 2,)
+    u, v = np.concatenate([child, head[child]]), np.concatenate([head[child], child])
+    order = np.lexsort((v, u))
+    u, v = u[order], v[order]
+    return np.stack([u, v]) - ptr[graph[u]], np.searchsorted(u, ptr)
+
+
+def _bounds(counts: Ints) -> Ints:
+    """Running sums with a leading zero."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
