@@ -17,6 +17,9 @@ from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import VERSIONS, encode, parse_encoding
 
+FEW = 8
+"""Up to how many domains are told one by one."""
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -32,6 +35,7 @@ class Benchmark:
         num_envs: Number of training environments; ``env`` is below it in train, id_val and id_test.
         notes: How the data differ from those of the publication.
         recipe: All that decides the graphs, as JSON values; encodings are cached under it, and not at all where empty.
+        domain_names: What each domain is called, by its number; empty where the number itself says it.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Benchmark:
     num_envs: int = 1
     notes: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
+    domain_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if set(self.splits) != set(SPLITS):
@@ -84,7 +89,7 @@ class Benchmark:
         return cached({"recipe": dict(self.recipe), "encoding": text, "version": version}, build)
 
     def describe(self) -> dict[str, Any]:
-        """Statistics of every split."""
+        """Statistics of every split; more than `FEW` domains or environments are counted, not listed."""
         return {split: _statistics(self.splits[split], self.task) for split in SPLITS}
 
 
@@ -106,10 +111,12 @@ def _statistics(graphs: GraphSet, task: Task) -> dict[str, Any]:
 
 
 def _counts(values: Tensor | None) -> dict[str, int]:
-    """How often each value occurs."""
+    """How often each value occurs; of many values their number and how often the commonest and the rarest occur."""
     if values is None:
         return {}
     found, counts = values.unique(return_counts=True)
+    if len(found) > FEW:
+        return {"number": len(found), "largest": int(counts.max()), "smallest": int(counts.min())}
     return {str(int(value)): int(count) for value, count in zip(found, counts, strict=True)}
 
 

@@ -162,7 +162,8 @@ def good_motif(
     if shift == "none":
         notes += " GOOD's one validation and one test part are each cut in halves (id_ and not)."
     envs = 1 if shift == "none" else 3
-    return Benchmark("good-motif", domain, shift, splits, Task(), FeatureSpec(), envs, notes, recipe)
+    names = GOOD_BASES if domain == "basis" else ()
+    return Benchmark("good-motif", domain, shift, splits, Task(), FeatureSpec(), envs, notes, recipe, names)
 
 
 def sp_motif(
@@ -207,7 +208,7 @@ def sp_motif(
         check_graphs(made, split, motif_edges=(5, 6, 7), label_noise=0.0)
     notes = "Generated after DIR's recipe; id_val and id_test are an addition, drawn from the training distribution."
     features, shift = FeatureSpec(node=Features.continuous(4)), f"bias={bias:g}{'' if larger else ', equal sizes'}"
-    return Benchmark("sp-motif", "base", shift, splits, Task(), features, 3, notes, recipe)
+    return Benchmark("sp-motif", "base", shift, splits, Task(), features, 3, notes, recipe, SP_BASES)
 
 
 def _stored(recipe: dict[str, Any], build: Callable[[], dict[str, GraphSet]]) -> dict[str, GraphSet]:
@@ -303,6 +304,7 @@ def _good_levels(draws: Draws, shift: str, env: Ints, motif: Ints) -> Ints:
 
 # SP-Motif -----------------------------------------------------------------------------------------------------------
 
+SP_BASES = ("tree", "ladder", "wheel")
 SP_TREES = tuple((children, height) for height in range(6) for children in (2, 3))
 
 
