@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.drugood import drugood
 from goodformer.data.graphs import GraphSet
+from goodformer.data.hiv import good_hiv
 from goodformer.data.motif import good_motif, sp_motif
 from goodformer.data.sentence import good_sst2, good_twitter
 from goodformer.registry import Registry
@@ -17,6 +19,8 @@ DATASETS: Registry[Benchmark] = Registry(
     {
         "good-motif": good_motif,
         "sp-motif": sp_motif,
+        "good-hiv": good_hiv,
+        "drugood": drugood,
         "good-sst2": good_sst2,
         "good-twitter": good_twitter,
     },

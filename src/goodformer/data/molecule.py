@@ -38,6 +38,8 @@ VERSION = 1
 KEPT_FROM = 5_000
 """Number of molecules from which on the result is kept on disk: about two seconds of work."""
 CHUNK = 512
+RDKIT: str = rdBase.rdkitVersion
+"""Another version may reject other rows and write scaffolds otherwise."""
 
 HYBRIDISATIONS = ("UNSPECIFIED", "S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "OTHER")
 STEREO = ("STEREONONE", "STEREOANY", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")
@@ -127,6 +129,15 @@ def featurise_blocks(
 ) -> Molecules:
     """Graphs of mol blocks, the records of SDF files; like `featurise`. Hydrogens written out are left out."""
     return _kept("block", blocks, processes, progress, key)
+
+
+def left_out(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
+    """One sentence on the rows that are no molecules, the first few by place and reason; empty where there are none."""
+    if not rejected:
+        return ""
+    shown = [f"{place(one.row)} ({one.reason})" for one in rejected[:named]]
+    rest = f" and {len(rejected) - named} more" if len(rejected) > named else ""
+    return f"RDKit {RDKIT} rejects {len(rejected)} of {rows:,} rows, which are left out: {', '.join(shown)}{rest}."
 
 
 def scaffolds(smiles: Sequence[str], processes: int = 1, progress: bool = False) -> list[str]:
@@ -328,7 +339,7 @@ def _kept(kind: str, texts: Texts, processes: int, progress: bool, key: Mapping[
 def _key(kind: str, texts: Texts, key: Mapping[str, Any] | None) -> dict[str, Any]:
     """What decides the result: the texts, RDKit's version and this code's."""
     digest = hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
-    made_by = {"molecules": kind, "version": VERSION, "rdkit": rdBase.rdkitVersion, "texts": digest}
+    made_by = {"molecules": kind, "version": VERSION, "rdkit": RDKIT, "texts": digest}
     return {**made_by, "key": dict(key or {})}
 
 

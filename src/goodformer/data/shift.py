@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from goodformer.data.graphs import GraphSet
 from goodformer.data.motif import Draws
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
@@ -112,6 +113,12 @@ class Split:
         env = torch.zeros_like(self.part)
         env[inside] = renumbered
         return env, len(found)
+
+    def cut(self, graphs: GraphSet, **attributes: Tensor) -> dict[str, GraphSet]:
+        """The graphs (one a row) of every split, carrying ``domain``, ``env`` and the given attributes (R, ...)."""
+        whole = {**graphs.graph, "domain": self.domain, "env": self.envs()[0], **attributes}
+        marked = GraphSet(graphs.node, graphs.edge, whole, graphs.node_ptr, graphs.edge_ptr)
+        return {split: marked.subset(self.rows(split)) for split in SPLITS}
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, in one step."""
