@@ -10,6 +10,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.hiv import good_hiv
 from goodformer.data.motif import good_motif, sp_motif
 from goodformer.data.sentence import good_sst2, good_twitter
+from goodformer.data.table import table
 from goodformer.registry import Registry
 
 __all__ = ["DATASETS", "Benchmark", "GraphSet", "load_benchmark"]
@@ -23,6 +24,7 @@ DATASETS: Registry[Benchmark] = Registry(
         "drugood": drugood,
         "good-sst2": good_sst2,
         "good-twitter": good_twitter,
+        "table": table,
     },
 )
 

@@ -1,0 +1,288 @@
+"""Splits of a user's own data in which whole domains are kept for testing.
+
+Letters: R rows, G graphs, D domains, T targets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from goodformer.data.collection import Collection
+from goodformer.data.distance import distance_report
+from goodformer.data.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size
+from goodformer.data.labels import labelled
+from goodformer.data.motif import Draws
+from goodformer.data.shift import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
+from goodformer.registry import InputError, unknown
+
+__all__ = ["SPLITTERS", "distance_report", "make_split"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Shares = tuple[float, float]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be split, and how.
+
+    Attributes:
+        collection: The graphs that can be used.
+        columns: Columns of the file, one entry a row of the source.
+        argument: What follows the colon in ``column:NAME``.
+        y: Labels of the graphs (G,) or (G, T), where they are known.
+        seed: Decides what is drawn.
+        outside: Shares of val and test.
+        inside: Shares of id_val and id_test.
+    """
+
+    collection: Collection
+    columns: Columns | None
+    argument: str
+    y: Tensor | None
+    seed: int
+    outside: Shares
+    inside: Shares
+
+
+def make_split(
+    how: str,
+    collection: Collection,
+    columns: Columns | None = None,
+    y: Tensor | None = None,
+    seed: int = 0,
+    outside: Shares = (0.1, 0.1),
+    inside: Shares = (0.1, 0.1),
+) -> Split:
+    """Which rows train and which test, domains kept whole.
+
+    ``scaffold``, ``size``, ``cluster`` and ``column:NAME`` order their domains (`goodformer.data.domains`) and give
+    the first to train, the next to val and the last to test; then id_val and id_test leave train at random, with all
+    classes in proportion. Where there are two domains only, val and test share the second. A class that only val or
+    test would have takes the smallest domain that holds it into train, as long as none of them is left empty.
+    ``random`` keeps no domain apart, ``file:PATH`` reads what `Split.save` wrote, and ``auto`` is scaffold for SMILES
+    and size for other graphs, or random where that does not differ.
+
+    Args:
+        how: One of `SPLITTERS`, or ``auto``.
+        collection: The graphs.
+        columns: Columns of all R rows, for ``column:NAME``.
+        y: Labels of all R rows (R,) or (R, T); rows without any label are left out.
+        seed: Decides which rows leave train, the order of equally common domains, and how clusters begin.
+        outside: Shares of the rows that val and test should have; 0 leaves one out.
+        inside: Shares of the rows that id_val and id_test should have.
+
+    Returns:
+        The split of all R rows; a row without graph, label or domain is in none of the parts.
+    """
+    name, _, argument = how.partition(":")
+    if name not in SPLITTERS and how != AUTO:
+        raise unknown("split", name, [AUTO, *SPLITTERS])
+    if bool(argument) != (name in TAKING):
+        what = f"{name}:{TAKING[name]}" if name in TAKING else name
+        raise InputError(f"split {how!r} is not complete or says too much; write it as {what}.")
+    if y is not None and len(y) != collection.count:
+        raise InputError(f"there are {len(y)} labels for {collection.count} rows; give one a row.")
+    usable, labels = _usable(collection, y)
+    if not len(usable):
+        raise InputError("there is no row with both a graph and a label; check the columns of input and target.")
+    request = Request(usable, columns, argument, labels, seed, outside, inside)
+    return _auto(request) if how == AUTO else SPLITTERS[name](request)
+
+
+def _scaffold(request: Request) -> Split:
+    """Rare Murcko scaffolds are kept for testing."""
+    return _by_domains(request, by_scaffold(request.collection, request.seed), "scaffold")
+
+
+def _size(request: Request) -> Split:
+    """Large graphs are kept for testing."""
+    return _by_domains(request, by_size(request.collection), "size")
+
+
+def _cluster(request: Request) -> Split:
+    """Clusters of unusual graphs are kept for testing."""
+    return _by_domains(request, by_cluster(request.collection, request.seed), "cluster")
+
+
+def _column(request: Request) -> Split:
+    """The largest or latest values of a column, or its rarest words, are kept for testing."""
+    name = request.argument
+    return _by_domains(request, by_column(name, request.collection, request.columns, request.seed), name)
+
+
+def _random(request: Request) -> Split:
+    """No shift: every part is drawn at random."""
+    part = np.full(len(request.collection), TRAIN)
+    draws = Draws(request.seed, "random")
+    _leave(part, dict(zip((VAL, TEST), request.outside, strict=True)), len(part), request.y, draws)
+    _leave(part, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(part), request.y, draws)
+    return _of_rows(request.collection, part, np.zeros_like(part), (), "random")
+
+
+def _file(request: Request) -> Split:
+    """A split that was saved before."""
+    split, rows = Split.load(request.argument), request.collection.count
+    if len(split) != rows:
+        raise InputError(
+            f"the split {request.argument} is of {len(split):,} rows but the data have {rows:,}; "
+            "give the split of this very file."
+        )
+    return split
+
+
+SPLITTERS: dict[str, Callable[[Request], Split]] = {
+    "scaffold": _scaffold,
+    "size": _size,
+    "cluster": _cluster,
+    "random": _random,
+    "column": _column,
+    "file": _file,
+}
+"""How data can be split, by name."""
+TAKING = {"column": "NAME", "file": "PATH"}
+"""What must follow the colon."""
+
+
+def _auto(request: Request) -> Split:
+    """By scaffold where there are SMILES, by size otherwise, at random where that does not differ."""
+    molecules = request.collection.smiles is not None
+    domains = by_scaffold(request.collection, request.seed) if molecules else by_size(request.collection)
+    if len(domains.names) < 2:
+        return _random(request)
+    return _by_domains(request, domains, "scaffold" if molecules else "size")
+
+
+def _usable(collection: Collection, y: Tensor | None) -> tuple[Collection, Tensor | None]:
+    """The graphs that have a label, and their labels."""
+    if y is None:
+        return collection, None
+    labels = y[collection.rows]
+    return _chosen(collection, labelled(labels).nonzero().flatten()), labels[labelled(labels)]
+
+
+def _chosen(collection: Collection, places: Tensor) -> Collection:
+    """Some graphs of a collection."""
+    smiles = collection.smiles and tuple(collection.smiles[place] for place in places.tolist())
+    return replace(collection, graphs=collection.graphs.subset(places), rows=collection.rows[places], smiles=smiles)
+
+
+def _by_domains(request: Request, domains: Domains, by: str) -> Split:
+    """The first domains train, the next are val, the last test; id_val and id_test leave train."""
+    known = np.flatnonzero(domains.number >= 0)
+    number = domains.number[known]
+    if len(domains.names) < 2:
+        raise InputError(
+            f"{by} is {domains.names[0]!r} for all {len(known):,} rows; split by something that differs, or at random."
+        )
+    y = None if request.y is None else request.y[torch.from_numpy(known)]
+    draws = Draws(request.seed, f"split/{by}")
+    inner = _cut(number, by, request.outside, y, draws)
+    _complete(inner, number, y, request.outside)
+    _leave(inner, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(inner), y, draws)
+    part = np.full(len(domains.number), -1)
+    part[known] = inner
+    return _of_rows(request.collection, part, np.maximum(domains.number, 0), domains.names, by)
+
+
+def _cut(number: Ints, by: str, outside: Shares, y: Tensor | None, draws: Draws) -> Ints:
+    """Train, val and test (G,), domains kept whole unless there are fewer than three."""
+    wanted = sum(share > 0 for share in outside)
+    if number.max() >= wanted:  # as many domains as parts
+        return covariate(number, by, outside=outside, inside=(0.0, 0.0)).part.numpy().copy()
+    part = np.where(number == 0, TRAIN, VAL)
+    second = np.flatnonzero(part == VAL)
+    picked = _spread(second, _class(y, len(part)), round(len(second) * outside[1] / sum(outside)), draws)
+    part[picked] = TEST
+    return part
+
+
+def _complete(part: Ints, number: Ints, y: Tensor | None, outside: Shares) -> None:
+    """Move whole domains into train, in place, until it has every class that can be had without emptying a part."""
+    for holds in _values(y):
+        if holds[part == TRAIN].any():
+            continue
+        for domain in _smallest(number, holds):
+            moved = part.copy()
+            moved[number == domain] = TRAIN
+            if all((moved == one).any() for one, share in zip((VAL, TEST), outside, strict=True) if share > 0):
+                part[:] = moved
+                break
+
+
+def _smallest(number: Ints, holds: Bools) -> Sequence[int]:
+    """Domains that have such a row, the smallest first."""
+    sizes = np.bincount(number)
+    there = np.unique(number[holds])
+    return there[np.argsort(sizes[there], kind="stable")].tolist()
+
+
+def _values(y: Tensor | None) -> Iterator[Bools]:
+    """For every class, or every value of every binary target, that occurs: which graphs have it (G,)."""
+    if y is None:
+        return
+    for column in y.reshape(len(y), -1).T.numpy():
+        for value in np.unique(column[~np.isnan(column)]):
+            yield column == value
+
+
+def _leave(part: Ints, shares: Mapping[int, float], total: int, y: Tensor | None, draws: Draws) -> None:
+    """Let parts leave train at random, in place: shares of all rows, but no more than a quarter of train each.
+
+    One row of every class stays in train.
+    """
+    train = np.flatnonzero(part == TRAIN)
+    most = max(1, len(train) // 4) if len(train) > len(shares) else 0
+    sizes = [min(most, max(1, math.floor(round(total * share, 6)))) if share > 0 else 0 for share in shares.values()]
+    free = train[~np.isin(train, _indispensable(train, y, draws))]
+    sizes = [min(size, len(free) // len(sizes)) for size in sizes]
+    kinds = _class(y, len(part))
+    leaving = _spread(free, kinds, sum(sizes), draws)
+    for one, size in zip(shares, sizes, strict=True):
+        taken = _spread(leaving, kinds, size, draws)
+        part[taken] = one
+        leaving = leaving[~np.isin(leaving, taken)]
+
+
+def _indispensable(train: Ints, y: Tensor | None, draws: Draws) -> Ints:
+    """One training row of every class, or of every value of every target."""
+    shuffled = train[draws.uniform(len(train)).argsort(kind="stable")]
+    kept: list[int] = []
+    for holds in _values(y):
+        there = shuffled[holds[shuffled]]
+        if len(there) and not holds[kept].any():
+            kept.append(int(there[0]))
+    return np.array(kept, dtype=np.int64)
+
+
+def _class(y: Tensor | None, count: int) -> Ints:
+    """The class of each graph (G,), 0 where there are none or several targets."""
+    if y is None or (y.dim() == 2 and y.shape[1] > 1):
+        return np.zeros(count, dtype=np.int64)
+    return y.reshape(-1).long().numpy()
+
+
+def _spread(rows: Ints, kinds: Ints, size: int, draws: Draws) -> Ints:
+    """So many of the rows at random, each kind in proportion."""
+    order = rows[np.lexsort((draws.uniform(len(rows)), kinds[rows]))]
+    places = ((np.arange(size) + 0.5) * len(rows) / max(size, 1)).astype(np.int64)
+    return order[places]
+
+
+def _of_rows(collection: Collection, part: Ints, number: Ints, names: Sequence[str], by: str) -> Split:
+    """The split of all rows of the source, from that of its graphs."""
+    whole: dict[str, Any] = {}
+    for name, values, missing in (("part", part, -1), ("domain", number, 0)):
+        whole[name] = torch.full((collection.count,), missing)
+        whole[name][collection.rows] = torch.from_numpy(values.astype(np.int64))
+    return Split(**whole, names=tuple(names), by=by)

@@ -1,0 +1,188 @@
+"""A user's own file as a benchmark: graphs, labels and a split that keeps whole domains for testing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from pydantic import AfterValidator, Field, ValidationInfo
+from torch import Tensor
+
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.collection import Collection, pick, read_collection
+from goodformer.data.graphs import GraphSet
+from goodformer.data.labels import Labels, read_labels
+from goodformer.data.molecule import FEATURES, Rejected
+from goodformer.data.shift import Split
+from goodformer.data.splitters import make_split
+from goodformer.registry import InputError
+from goodformer.spec import SPLITS, Features, FeatureSpec
+
+VERSION = 1
+"""Raised whenever the same file gives other graphs or another split."""
+FILE = "file:"
+LISTED = 5
+"""Rejected rows named in the notes."""
+
+
+def _digest(value: str, info: ValidationInfo) -> str:
+    """The digest as given or, where none is, that of the file another setting names; empty where there is no file."""
+    if value:
+        return value
+    named = str(info.data.get("path" if info.field_name == "sha256" else "split") or "")
+    path = Path(named if info.field_name == "sha256" else named.removeprefix(FILE))
+    wanted = info.field_name == "sha256" or named.startswith(FILE)
+    return digest(path) if wanted and path.exists() else ""
+
+
+Digest = Annotated[str, AfterValidator(_digest)]
+
+
+def table(
+    *,
+    path: Annotated[str, Field(description="The file: csv, tsv, parquet, sdf, jsonl, or a folder in TU format.")],
+    smiles: Annotated[str, Field(description="Column that holds SMILES, where the file is a table.")] = "smiles",
+    target: Annotated[
+        str | tuple[str, ...], Field(description="Column of the label, or several columns of binary targets.")
+    ],
+    split: Annotated[
+        str, Field(description="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
+    ] = "auto",
+    seed: Annotated[int, Field(ge=0, description="Decides what is drawn when the data are split.")] = 0,
+    sha256: Annotated[
+        Digest, Field(validate_default=True, description="Digest of the file; filled in, refused if it differs.")
+    ] = "",
+    split_sha256: Annotated[
+        Digest, Field(validate_default=True, description="Digest of the file a split is read from; likewise.")
+    ] = "",
+) -> Benchmark:
+    """Your own file: molecules or graphs with labels, split so that whole domains are kept for testing.
+
+    The digest of the file is one of the settings and is filled in when they are checked. So a run belongs to what the
+    file held when it was begun: another content under the same path is another run, and an old run is not mixed up
+    with a new file but refuses it.
+
+    Splits: rows by the domain that ``split`` names, the first domains train, the last test; ``auto`` takes scaffolds
+        for SMILES, sizes otherwise.
+    Input: SMILES (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features the file gives them.
+    Label: two values are a binary target, more are classes, several columns are several binary targets.
+    Domain: what ``split`` names.
+    Source: your file.
+    Licence: that of your file.
+    Statistics: `goodformer split` prints them, with how far train and test lie apart.
+    """
+    where = Path(path)
+    _check_digest(where, sha256, "the file")
+    if split.startswith(FILE):
+        _check_digest(Path(split.removeprefix(FILE)), split_sha256, "the split")
+    collection, columns = read_collection(where, smiles)
+    labels = read_labels(pick(columns, (target,) if isinstance(target, str) else target, str(path)))
+    made = make_split(split, collection, columns, labels.y, seed)
+    recipe = {"table": VERSION, "sha256": sha256 or digest(where), "smiles": smiles, "target": labels.targets}
+    recipe |= {"split": hashlib.sha256(json.dumps([made.part.tolist(), made.domain.tolist()]).encode()).hexdigest()}
+    return assemble(collection, labels, made, where.stem, made.by, recipe)
+
+
+def assemble(
+    collection: Collection, labels: Labels, split: Split, name: str, domain: str, recipe: Mapping[str, Any]
+) -> Benchmark:
+    """Graphs, labels and split as a benchmark; rows without graph, label or split are left out.
+
+    Args:
+        collection: The graphs of R rows.
+        labels: The labels of the same rows.
+        split: Where each of these rows belongs.
+        name: What the benchmark is called.
+        domain: The attribute that shifts.
+        recipe: All that decides the graphs; encodings are cached under it, and not at all where empty.
+    """
+    if not collection.count == len(labels.y) == len(split):
+        counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} entries of the split"
+        raise InputError(f"there are {counts}; give as many of each.")
+    part = torch.where(labels.labelled, split.part, torch.full_like(split.part, -1))[collection.rows]  # (G,)
+    graphs, num_envs = _attached(collection, labels, split)
+    places = {one: (part == number).nonzero().flatten() for number, one in enumerate(SPLITS)}
+    splits = {one: graphs.subset(found) for one, found in places.items()}
+    return Benchmark(
+        name=name,
+        domain=domain,
+        shift="none" if split.by == "random" else "covariate",
+        splits=splits,
+        task=labels.task,
+        features=_of_training(collection.features, splits["train"]),
+        num_envs=num_envs,
+        notes=_notes(collection, int((part < 0).sum())),
+        recipe=dict(recipe),
+    )
+
+
+def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:
+    """Which rows could not be read, and why; empty where all could."""
+    if not rejected:
+        return ""
+    first = "; ".join(f"row {one.row + 1} ({one.text or 'empty'}: {one.reason})" for one in rejected[:LISTED])
+    more = f" and {len(rejected) - LISTED} more" if len(rejected) > LISTED else ""
+    return f"{len(rejected)} rows of {where} cannot be read and are left out: {first}{more}."
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, or of the names and contents of all text files of a folder."""
+    files = [path] if path.is_file() else sorted(path.glob("*.txt"))
+    return _digest_of(tuple((str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in files), path.is_file())
+
+
+@lru_cache(maxsize=64)
+def _digest_of(files: tuple[tuple[str, int, int], ...], single: bool) -> str:
+    """The digest of files, computed once as long as they do not change: settings are checked many times."""
+    whole = hashlib.sha256()
+    for name, _, _ in files:
+        with Path(name).open("rb") as file:
+            one = hashlib.file_digest(file, "sha256").hexdigest()
+        if single:
+            return one
+        whole.update(f"{Path(name).name} {one}\n".encode())
+    return whole.hexdigest()
+
+
+def _check_digest(path: Path, expected: str, what: str) -> None:
+    """What lies at a path is what it was when the settings were made."""
+    if expected and path.exists() and digest(path) != expected:
+        raise InputError(
+            f"{path} has changed since the run was begun; restore {what}, or begin a new run with the same command."
+        )
+
+
+def _attached(collection: Collection, labels: Labels, split: Split) -> tuple[GraphSet, int]:
+    """The graphs with label, environment and domain, and the number of environments."""
+    env, num_envs = split.envs()
+    rows = collection.rows
+    fields = {"y": labels.y[rows], "env": env[rows], "domain": split.domain[rows]}
+    graphs = collection.graphs
+    return GraphSet(graphs.node, graphs.edge, fields, graphs.node_ptr, graphs.edge_ptr), max(num_envs, 1)
+
+
+def _of_training(features: FeatureSpec, train: GraphSet) -> FeatureSpec:
+    """Features with as many codes as training has; those of molecules are fixed."""
+    if features == FEATURES:
+        return features
+    edge = features.edge if "attr" not in train.edge else _seen(features.edge, train.edge["attr"])
+    return replace(features, node=_seen(features.node, train.node["x"]), edge=edge)
+
+
+def _seen(features: Features, codes: Tensor) -> Features:
+    """Codes up to the largest that occurs: models give those beyond the vector of the last one."""
+    if features.kind != "categorical" or not len(codes):
+        return features
+    return Features.categorical(*(code + 1 for code in codes.amax(0).tolist()))
+
+
+def _notes(collection: Collection, left: int) -> str:
+    """What of the source is not in the benchmark."""
+    unlabelled = f"{left} rows without a label or domain are left out." if left else ""
+    return " ".join(part for part in (rejected_sentence(collection.rejected, "the source"), unlabelled) if part)
