@@ -1,24 +1,92 @@
-"""What decides a prediction, for people and programs: a picture of graphs and a file with the score of every edge."""
+"""What decides a prediction, for people and programs: pictures of graphs and a file with every score and its worth."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data import load_benchmark
+from goodformer.data.graphs import GraphSet
 from goodformer.data.json_lines import read_graphs
 from goodformer.engine import Predictions, Predictor, Run, files
+from goodformer.explain import posthoc
+from goodformer.explain.agreement import agreement
 from goodformer.explain.draw import draw_subgraphs
-from goodformer.explain.record import edge_record
+from goodformer.explain.fidelity import Fidelity, fidelity
+from goodformer.explain.record import edge_record, plain
 from goodformer.registry import InputError, unknown
 from goodformer.spec import SPLITS
 
-PICTURE, SCORES = "subgraphs.png", "edges.json"
+PICTURE, SCORES, SINGLE = "subgraphs", "edges.json", "graphs"
+AGREEMENT = "agreement.json"
+PICTURE_LIMIT = 12
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Graphs with what was said of them and why.
+
+    Attributes:
+        graphs: The graphs.
+        names: What each is called.
+        answer: Predictions.
+        scores: For each graph a score of each directed edge in its own edge order, larger = more decisive.
+        source: ``own`` where the method scores edges itself, else ``post-hoc``.
+        worth: How much predictions depend on the chosen edges; None where it was not measured.
+        smiles: The SMILES of each graph, where they are given.
+        classes: What the classes, or 0 and 1, are called; empty where nobody says.
+    """
+
+    graphs: GraphSet
+    names: list[str]
+    answer: Predictions
+    scores: list[Tensor]
+    source: str
+    worth: Fidelity | None = None
+    smiles: Sequence[str] | None = None
+    classes: Sequence[str] = ()
+
+    def record(self, place: int, k: int | None) -> dict[str, Any]:
+        """What was found in one graph, as plain values."""
+        graph = self.graphs[place]
+        known = {
+            "graph": self.names[place],
+            **({} if self.smiles is None else {"smiles": self.smiles[place]}),
+            "label": _label(graph),
+            "predicted": self.answer.classes[place].tolist(),
+            "probabilities": [round(value, 6) for value in self.answer.probabilities[place].tolist()],
+        }
+        worth = {} if self.worth is None else {"fidelity": _worth(self.worth, place)}
+        return {**known, **worth, **edge_record(graph, self.scores[place], k)}
+
+    def title(self, place: int) -> str:
+        """What a graph is called, and what was said of it."""
+        label, said = _label(self.graphs[place]), self.answer.classes[place].tolist()
+        truth = "" if label is None else f"class {self._called(label)}, "
+        return f"{self.names[place]}: {truth}predicted {self._called(said)}{self._sure(place)}"
+
+    def _called(self, value: Any) -> str:
+        """The name of a class, or of 0 and 1, or of several of them."""
+        values = value if isinstance(value, list) else [value]
+        return ", ".join(
+            "?" if one is None else self.classes[int(one)] if self.classes else f"{one:g}" for one in values
+        )
+
+    def _sure(self, place: int) -> str:
+        """The probability of what was said, where it is one thing."""
+        said, shares = self.answer.classes[place].flatten(), self.answer.probabilities[place]
+        if said.numel() > 1:
+            return ""
+        share = float(shares[int(said)]) if self.answer.classes.dim() == 1 else float((1 - shares, shares)[int(said)])
+        return f" ({share:.2f})"
 
 
 def explain_run(
@@ -36,93 +104,237 @@ def explain_run(
         run: A trained run.
         folder: Where picture and scores go.
         split: Split the graphs are taken from.
-        count: How many, spread evenly over the split.
+        count: How many, spread evenly over the split; of a file the first so many are drawn.
         file: Graphs to explain instead, see `goodformer.data.json_lines.read_graphs`.
-        k: Undirected edges to choose in the picture; by default as many as are true.
+        k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
         weights: ``best`` or ``last``.
     """
     predictor = run.predictor(weights)
+    graphs: Sequence[Data] | GraphSet
     if file is None:
         graphs, names = _spread(run, split, count)
     else:
         graphs = read_graphs(file, predictor.recipe.features.node)
         names = [f"{Path(file).name} {number}" for number in range(1, len(graphs) + 1)]
-    return explain_graphs(predictor, graphs, folder, names, k, about={"run": run.folder.name})
+    about = {"run": run.folder.name}
+    return explain_graphs(predictor, graphs, folder, names, k, about, picture_limit=count)
 
 
 def explain_graphs(
     predictor: Predictor,
-    graphs: Sequence[Data],
+    graphs: Sequence[Data] | GraphSet,
     folder: str | Path,
     names: Sequence[str] | None = None,
     k: int | None = None,
     about: dict[str, Any] | None = None,
+    smiles: Sequence[str] | None = None,
+    picture_limit: int = PICTURE_LIMIT,
+    single_pictures: bool = False,
+    classes: Sequence[str] = (),
+    measure: bool = True,
+    form: str = "png",
 ) -> dict[str, Any]:
-    """Predict graphs, draw what decided, and write picture and scores into a folder.
+    """Predict graphs, score their edges, measure what the scores are worth, and write pictures and scores.
+
+    A method's own edge scores are taken where it has some, and found afterwards where not (`explain.posthoc`).
 
     Args:
-        predictor: A trained method that scores edges.
-        graphs: The graphs.
+        predictor: A trained method.
+        graphs: The graphs; those of molecules are drawn as structural formulas.
         folder: Where ``subgraphs.png`` and ``edges.json`` go.
         names: What each graph is called; its number where not given.
-        k: Undirected edges to choose in the picture; by default as many as are true.
+        k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
         about: Entries to begin the report with.
+        smiles: The SMILES of each graph, where they are molecules.
+        picture_limit: How many graphs, the first ones, are drawn; all are scored.
+        single_pictures: Whether each of these is drawn once more, alone, into the folder ``graphs``.
+        classes: What the classes, or 0 and 1, are called.
+        measure: Whether fidelity is measured, which costs about 13 predictions of every graph.
+        form: Format of pictures, ``png`` or ``svg``.
 
     Returns:
-        What ``edges.json`` holds: both files, and for every graph its prediction and edges, best first.
+        What ``edges.json`` holds: the files, where scores come from (``explanation``: own or post-hoc), ``fidelity``,
+        and for every graph its prediction, edges, best first, and nodes.
     """
-    answer = predictor.predict(list(graphs))
-    if answer.edge_scores is None:
-        method = predictor.recipe.method["name"]
-        raise InputError(f"method {method} gives edges no score; explain a run of a method that does, e.g. goodformer.")
-    called = list(names) if names is not None else [f"graph {number}" for number in range(len(graphs))]
+    found = explain(predictor, graphs, names, k, smiles, classes, measure)
     place = Path(folder)
     files.make_folder(place)
-    titles = [_title(*parts) for parts in zip(called, graphs, answer.classes.tolist(), strict=True)]
-    picture = draw_subgraphs(graphs, answer.edge_scores, place / PICTURE, titles, k)
     report = {
         **(about or {}),
-        "picture": str(picture),
+        "method": predictor.recipe.method["name"],
+        "explanation": found.source,
+        "fidelity": None if found.worth is None else found.worth.summary(),
+        **_draw(found, place, k, picture_limit, single_pictures, form, _as_molecules(predictor, found)),
         "scores": str(place / SCORES),
-        "graphs": [_record(*parts) for parts in zip(called, graphs, _rows(answer), strict=True)],
+        "graphs": [found.record(number, k) for number in range(len(found.graphs))],
     }
-    files.write_json(place / SCORES, report)
+    _write(place / SCORES, report)
     return report
 
 
-def _rows(answer: Predictions) -> Iterator[tuple[Any, list[float], Tensor]]:
-    """Prediction, probabilities and edge scores, graph by graph."""
-    assert answer.edge_scores is not None
-    return zip(answer.classes.tolist(), answer.probabilities.tolist(), answer.edge_scores, strict=True)
+def explain(
+    predictor: Predictor,
+    graphs: Sequence[Data] | GraphSet,
+    names: Sequence[str] | None = None,
+    k: int | None = None,
+    smiles: Sequence[str] | None = None,
+    classes: Sequence[str] = (),
+    measure: bool = True,
+) -> Explained:
+    """Predictions, edge scores and their fidelity in memory; see `explain_graphs`."""
+    whole = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
+    called = list(names) if names is not None else [f"graph {number}" for number in range(len(whole))]
+    for kind, given in (("names", called), ("SMILES", smiles)):
+        if given is not None and len(given) != len(whole):
+            raise InputError(f"got {len(given)} {kind} for {len(whole)} graphs; give one for each graph.")
+    answer = predictor.predict(whole)
+    scores, source = scores_of(predictor, whole, answer)
+    worth = None
+    if measure:
+        worth = fidelity(lambda part: predictor.predict(part).probabilities, predictor.recipe.task, whole, scores, k)
+    return Explained(whole, called, answer, scores, source, worth, smiles, classes)
 
 
-def _record(name: str, graph: Data, row: tuple[Any, list[float], Tensor]) -> dict[str, Any]:
-    """What was found in one graph."""
-    said, probabilities, scores = row
-    shares = [round(value, 6) for value in probabilities]
-    known = {"graph": name, "label": _label(graph), "predicted": said, "probabilities": shares}
-    return {**known, **edge_record(graph, scores)}
+def scores_of(
+    predictor: Predictor, graphs: GraphSet, answer: Predictions | None = None, algorithm: str = "occlusion"
+) -> tuple[list[Tensor], str]:
+    """A score of each directed edge of each graph, and whether they are the method's ``own`` or ``post-hoc``.
+
+    Args:
+        predictor: A trained method.
+        graphs: The graphs.
+        answer: What the predictor says of them, where that is known already.
+        algorithm: How scores are found where the method has none, see `goodformer.explain.posthoc`.
+    """
+    said = predictor.predict(graphs) if answer is None else answer
+    if said.edge_scores is not None:
+        return said.edge_scores, "own"
+    return posthoc.edge_scores(predictor.method, predictor.prepare(graphs), algorithm=algorithm), "post-hoc"
 
 
-def _spread(run: Run, split: str, count: int) -> tuple[list[Data], list[str]]:
+def explain_agreement(
+    runs: Sequence[Run],
+    folder: str | Path | None = None,
+    split: str = "test",
+    count: int = 200,
+    k: int | None = None,
+    weights: str = "best",
+) -> dict[str, Any]:
+    """Compare the explanations of runs of one config with different seeds.
+
+    Args:
+        runs: Two or more trained runs of the same data set, model and method.
+        folder: Where ``agreement.json`` goes; nowhere if not given.
+        split: Split the graphs are taken from.
+        count: How many, spread evenly over the split.
+        k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
+        weights: ``best`` or ``last``.
+    """
+    _check_alike(runs)
+    graphs, names = _spread(runs[0], split, count)
+    scores = [scores_of(run.predictor(weights), graphs)[0] for run in runs]
+    found = agreement(graphs, scores, k)
+    rows = zip(names, plain(found.correlation), plain(found.overlap), strict=True)
+    report = {
+        "runs": [run.folder.name for run in runs],
+        **found.summary(),
+        "per_graph": [{"graph": name, "correlation": rank, "overlap": common} for name, rank, common in rows],
+    }
+    if folder is not None:
+        files.make_folder(Path(folder))
+        files.write_json(Path(folder) / AGREEMENT, report)
+    return report
+
+
+def _check_alike(runs: Sequence[Run]) -> None:
+    """Refuse runs whose explanations cannot be compared."""
+    if len(runs) < 2:
+        raise InputError(f"agreement was asked of {len(runs)} run; give two or more that differ in their seed.")
+    first = runs[0]
+    for run in runs[1:]:
+        for part in ("dataset", "model", "method"):
+            if getattr(run.config, part) != getattr(first.config, part):
+                raise InputError(
+                    f"runs {first.folder.name} and {run.folder.name} differ in their {part}; "
+                    "give runs that differ in their seed only."
+                )
+
+
+def _as_molecules(predictor: Predictor, found: Explained) -> Sequence[str | Data] | None:
+    """What draws the graphs as structural formulas: SMILES, or their own codes; None where they are no molecules."""
+    if found.smiles is not None:
+        return found.smiles
+    if predictor.recipe.features.edge is None or "attr" not in found.graphs.edge:
+        return None
+    from goodformer.data.molecule import FEATURES
+
+    return list(found.graphs) if predictor.recipe.features == FEATURES else None
+
+
+def _draw(
+    found: Explained,
+    folder: Path,
+    k: int | None,
+    limit: int,
+    single: bool,
+    form: str,
+    molecules: Sequence[str | Data] | None,
+) -> dict[str, Any]:
+    """Draw the first graphs together and, where asked, one by one; where the pictures are."""
+    first = list(range(min(limit, len(found.graphs))))
+    if not first:
+        return {"picture": None}
+    shown = {"picture": str(_picture(found, first, folder / f"{PICTURE}.{form}", k, molecules))}
+    if not single:
+        return shown
+    width = len(str(first[-1]))
+    alone = [folder / SINGLE / f"{place:0{width}d}.{form}" for place in first]
+    drawn = [_picture(found, [place], path, k, molecules) for place, path in zip(first, alone, strict=True)]
+    return {**shown, "pictures": [str(path) for path in drawn]}
+
+
+def _picture(
+    found: Explained, places: Sequence[int], path: Path, k: int | None, molecules: Sequence[str | Data] | None
+) -> Path:
+    """Some of the graphs in one picture."""
+    graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
+    titles = [found.title(place) for place in places]
+    if molecules is None:
+        return draw_subgraphs(graphs, scores, path, titles, k)
+    from goodformer.explain.atoms import draw_molecules
+
+    indices = [graph.edge_index for graph in graphs]
+    lines = [title.replace(": ", "\n", 1) for title in titles]
+    return draw_molecules([molecules[place] for place in places], indices, scores, path, lines, k)
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    """The report with one graph a line: thousands of graphs are read line by line, by people and programs."""
+    head = json.dumps({**report, "graphs": []}, indent=2, allow_nan=False)
+    rows = ",\n    ".join(json.dumps(row, allow_nan=False) for row in report["graphs"])
+    text = f"{head.removesuffix('[]' + chr(10) + '}')}[\n    {rows}\n  ]\n}}\n"
+    files.write_bytes(path, text.encode())
+
+
+def _spread(run: Run, split: str, count: int) -> tuple[GraphSet, list[str]]:
     """Graphs spread evenly over a split of the run's data set, and their names."""
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
     graphs = load_benchmark(**run.config.dataset).splits[split]
     taken = min(count, len(graphs))
     places = [place * len(graphs) // taken for place in range(taken)]
-    return [graphs[place] for place in places], [f"{split} {place}" for place in places]
+    return graphs.subset(places), [f"{split} {place}" for place in places]
 
 
-def _title(name: str, graph: Data, said: Any) -> str:
-    """What a graph is and what was said of it."""
-    label = _label(graph)
-    return f"{name}: predicted {said}" if label is None else f"{name}: class {label}, predicted {said}"
+def _worth(worth: Fidelity, place: int) -> dict[str, float | None]:
+    """Probabilities of what is predicted for one graph: whole, without its subgraph, and the subgraph alone."""
+    parts = {"whole": worth.whole, "removed": worth.removed, "kept": worth.kept}
+    return {name: plain(values[place : place + 1])[0] for name, values in parts.items()}
 
 
 def _label(graph: Data) -> Any:
     """The class, or the binary targets, of a graph; None where nobody knows."""
     if graph.get("y") is None:
         return None
-    values = [None if math.isnan(value) else value for value in graph.y.flatten().tolist()]
+    values = [None if math.isnan(value) else value for value in torch.as_tensor(graph.y).flatten().tolist()]
     return values[0] if len(values) == 1 else values

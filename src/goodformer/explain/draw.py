@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.explain.subgraph import symmetric_scores, top_subgraph, true_edges
+from goodformer.explain.subgraph import subgraph_size, symmetric_scores, top_subgraph, true_edges
 from goodformer.registry import InputError
 
 Array = NDArray[Any]
@@ -99,7 +99,7 @@ def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
     index, scores = graph.edge_index.cpu(), scores.detach().float().cpu()
     edges, mean = symmetric_scores(index, scores)
     truth = true_edges(graph)
-    wanted = k if k is not None else int(truth.sum()) if truth is not None else -(-len(mean) // 3)
+    wanted = subgraph_size(graph, k)
     chosen = torch.zeros(len(mean), dtype=torch.bool)
     if wanted:
         chosen[top_subgraph(index, scores, wanted).places] = True

@@ -57,7 +57,7 @@ class Method(nn.Module):
         return None
 
     def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
-        """Logits (B, C) with each edge's message multiplied by ``edge_weight`` (E,), for methods without edge scores."""
+        """Logits (B, C) with each edge's message times ``edge_weight`` (E,), for methods without edge scores."""
         raise NotImplementedError
 
     def predict(self, batch: Batch) -> Prediction:

@@ -1,0 +1,294 @@
+"""Pictures of molecules: the bonds and atoms that decide, highlighted in the usual structural formula."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdDepictor
+from rdkit.Chem.Draw import rdMolDraw2D
+from rdkit.Geometry import Point2D
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import to_rdmol
+
+from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
+from goodformer.registry import InputError
+
+Colour = tuple[float, float, float]
+Molecule: TypeAlias = "str | Data"
+
+CHOSEN = LinearSegmentedColormap.from_list("chosen", ["#f9a08c", "#ec4a34"])
+"""From the lowest score among the chosen bonds to the highest."""
+OTHERS = LinearSegmentedColormap.from_list("others", ["#ffffff", "#fde2c4"])
+"""From the lowest score among the bonds that were not chosen to the highest."""
+TITLE, SUBTITLE, FRAME = to_rgb("#222222"), to_rgb("#5b6470"), to_rgb("#e3e6ea")
+
+COLUMNS = 3
+WIDE = 560
+"""Pixels from which on the key fits on one line."""
+MIDDLE, START = 0, 1
+"""RDKit's codes for the alignment of letters."""
+SMALLEST, LARGEST = 380, 900
+"""Width in pixels of the panel of a small and of a very large molecule."""
+PER_LENGTH = 23
+"""Pixels of a panel for each unit of a molecule's length; a bond is 1.5 units long."""
+TITLE_SIZE, LINE = 16, 22
+"""Height in pixels of a title's letters, and of its line."""
+BOND = 1.8
+"""Width in pixels of the line of a bond."""
+
+
+@dataclass(frozen=True)
+class Highlights:
+    """One molecule with a place for every atom and the colour of each bond and atom."""
+
+    mol: Any
+    bonds: dict[int, Colour]
+    atoms: dict[int, Colour]
+
+    @property
+    def length(self) -> float:
+        """The longer side of the drawing."""
+        places = self.mol.GetConformer().GetPositions()
+        return float((places.max(0) - places.min(0)).max()) if len(places) else 0.0
+
+
+def draw_molecule(
+    molecule: Molecule,
+    edge_index: Tensor,
+    scores: Tensor,
+    path: str | os.PathLike[str],
+    title: str = "",
+    k: int | None = None,
+) -> Path:
+    """Draw one molecule with the bonds its scores choose.
+
+    Args:
+        molecule: A SMILES string, or a graph in the layout of `goodformer.data.molecule.FEATURES`.
+        edge_index: The ends of each scored directed edge as atom numbers in the order of the string, (2, E).
+        scores: Score of each directed edge, (E,), larger = more decisive.
+        path: Picture file, .png or .svg.
+        title: One or two lines under the molecule.
+        k: Bonds to choose; by default a third of them.
+    """
+    return draw_molecules([molecule], [edge_index], [scores], path, [title], k)
+
+
+def draw_molecules(
+    molecules: Sequence[Molecule],
+    edge_indices: Sequence[Tensor],
+    scores: Sequence[Tensor],
+    path: str | os.PathLike[str],
+    titles: Sequence[str],
+    k: int | None = None,
+) -> Path:
+    """Draw a grid of molecules, each with the bonds its scores choose; see `draw_molecule`."""
+    if not len(molecules) == len(edge_indices) == len(scores) == len(titles) or not molecules:
+        raise InputError(
+            f"draw_molecules got {len(molecules)} molecules, {len(edge_indices)} edge indices, {len(scores)} scores "
+            f"and {len(titles)} titles; give at least one molecule and as many of each."
+        )
+    canvas_of = _canvas_kind(Path(path))
+    parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
+    return _save(_drawing(canvas_of, parts, titles), Path(path))
+
+
+def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None) -> Highlights:
+    """The molecule laid out, with a colour for each bond by its score and for each atom by the mean of its bonds'."""
+    index, values = edge_index.cpu(), scores.detach().double().cpu()
+    mol = _laid_out(_parsed(molecule, index))
+    pairs, mean = symmetric_scores(index, values)  # (2, M), (M,)
+    wanted = subgraph_size(Data(edge_index=index), k)
+    top = top_subgraph(index, values, wanted) if wanted else None
+    best = torch.zeros(len(mean), dtype=torch.bool)
+    touched = torch.zeros(mol.GetNumAtoms(), dtype=torch.bool)
+    if top is not None:
+        best[top.places], touched[top.nodes] = True, True
+    bonds = [mol.GetBondBetweenAtoms(a, b).GetIdx() for a, b in pairs.T.tolist()]
+    atoms = node_scores(index, values, mol.GetNumAtoms())
+    own = [atom for atom in range(mol.GetNumAtoms()) if not atoms[atom].isnan()]
+    colours = _colours(atoms, touched)
+    return Highlights(mol, dict(zip(bonds, _colours(mean, best), strict=True)), {atom: colours[atom] for atom in own})
+
+
+def _colours(values: Tensor, chosen: Tensor) -> list[Colour]:
+    """Strong colours for what was chosen, pale ones for the rest, each the stronger the higher the value."""
+    strong, pale = torch.zeros_like(values), torch.zeros_like(values)
+    strong[chosen], pale[~chosen] = shades(values[chosen]), shades(values[~chosen])
+    if int(chosen.sum()) == 1:
+        strong[chosen] = 1.0
+    both = zip(chosen.tolist(), strong.tolist(), pale.tolist(), strict=True)
+    return [_rgb(CHOSEN, high) if best else _rgb(OTHERS, low) for best, high, low in both]
+
+
+def _rgb(scale: LinearSegmentedColormap, share: float) -> Colour:
+    red, green, blue, _ = scale(share)
+    return float(red), float(green), float(blue)
+
+
+def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
+    """The molecule whose bonds are just the edges; hydrogens that the string writes out are atoms if edges say so."""
+    if isinstance(molecule, Data):
+        return _rebuilt(molecule)
+    wanted = {frozenset(pair) for pair in edge_index.T.tolist()}
+    for remove_hydrogens in (True, False):
+        mol = _read(molecule, remove_hydrogens)
+        if mol is None:
+            raise InputError(f"{molecule!r} is not a molecule that RDKit can read; give a valid SMILES string.")
+        if wanted == {frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())) for bond in mol.GetBonds()}:
+            return mol
+    raise InputError(
+        f"the {len(wanted)} edges are not the {mol.GetNumBonds()} bonds of {molecule!r}; "
+        "give the edge index of the same molecule, atoms in the order of the string."
+    )
+
+
+def _read(smiles: str, remove_hydrogens: bool) -> Any:
+    """What a string stands for; None where RDKit cannot read it, silently."""
+    settings: Any = Chem.SmilesParserParams()
+    settings.removeHs = remove_hydrogens
+    with rdBase.BlockLogs():
+        return Chem.MolFromSmiles(smiles, settings)
+
+
+def _rebuilt(graph: Data) -> Any:
+    """The molecule that codes of atoms and bonds describe; what a valence rule forbids is drawn all the same."""
+    with rdBase.BlockLogs():
+        try:
+            return to_rdmol(graph)
+        except (Chem.MolSanitizeException, ValueError, RuntimeError):
+            raise InputError("a graph's codes do not describe a molecule; give its SMILES string.") from None
+
+
+def _laid_out(mol: Any) -> Any:
+    """The molecule with a place for every atom, double bonds written out, wedges set."""
+    with rdBase.BlockLogs():
+        rdDepictor.Compute2DCoords(mol, canonOrient=True)
+        rdDepictor.StraightenDepiction(mol)
+        try:
+            return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
+        except Chem.KekulizeException:
+            return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=False, addChiralHs=False)
+
+
+def _canvas_kind(path: Path) -> Any:
+    """RDKit's canvas for the file's suffix."""
+    kinds = {".png": rdMolDraw2D.MolDraw2DCairo, ".svg": rdMolDraw2D.MolDraw2DSVG}
+    if path.suffix not in kinds:
+        raise InputError(f"molecules cannot be drawn as {path.suffix or path.name!r}; end {path.name} in .png or .svg.")
+    return kinds[path.suffix]
+
+
+def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str]) -> bytes:
+    """The finished picture: panels in rows, a title under each, a key under all."""
+    columns = min(len(parts), COLUMNS)
+    rows = -(-len(parts) // columns)
+    width = _panel_width(parts)
+    height, lines = round(0.8 * width), max(title.count("\n") + 1 for title in titles)
+    pitch = height + LINE * lines + 14
+    canvas = canvas_of(columns * width, rows * pitch + _key_height(columns * width), width, height)
+    _set_options(canvas.drawOptions())
+    corners = [(place % columns * width, place // columns * pitch) for place in range(len(parts))]
+    for part, title, corner in zip(parts, titles, corners, strict=True):
+        _draw_one(canvas, part, corner)
+        _draw_title(canvas, title, (corner[0] + width / 2, corner[1] + height), width)
+    for left, top in corners:
+        _draw_frame(canvas, left, top, width, pitch)
+    _draw_key(canvas, rows * pitch, columns * width)
+    canvas.FinishDrawing()
+    text = canvas.GetDrawingText()
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def _panel_width(parts: Sequence[Highlights]) -> int:
+    """Wide enough for the longest molecule."""
+    return int(min(max(SMALLEST, PER_LENGTH * max(part.length for part in parts)), LARGEST))
+
+
+def _set_options(options: Any) -> None:
+    """Black letters and lines on coloured bands."""
+    options.useBWAtomPalette()
+    options.prepareMolsBeforeDrawing = False
+    options.clearBackground = False  # once for the canvas below, not by every panel over its neighbours
+    options.fixedBondLength = 36
+    options.bondLineWidth = BOND
+    options.scaleBondWidth = False
+    options.flagCloseContactsDist = -1  # crowded atoms are no matter of the explanation
+    options.minFontSize = 7
+    options.padding = 0.06
+    options.highlightRadius = 0.32
+    options.highlightBondWidthMultiplier = 12
+    options.scaleHighlightBondWidth = True
+
+
+def _draw_one(canvas: Any, part: Highlights, corner: tuple[int, int]) -> None:
+    """One molecule."""
+    canvas.SetOffset(*corner)
+    canvas.DrawMolecule(
+        part.mol,
+        highlightAtoms=list(part.atoms),
+        highlightBonds=list(part.bonds),
+        highlightAtomColors=part.atoms,
+        highlightBondColors=part.bonds,
+    )
+    canvas.SetOffset(0, 0)
+
+
+def _draw_title(canvas: Any, title: str, middle: tuple[float, float], width: int) -> None:
+    """The lines under a molecule, cut to what its panel holds."""
+    letters = int(width / (TITLE_SIZE * 0.55))
+    for line, text in enumerate(title.split("\n")):
+        short = text if len(text) <= letters else f"{text[: letters - 1]}…"
+        place = Point2D(middle[0], middle[1] + LINE * (line + 0.5))
+        _write(canvas, short, place, TITLE if line == 0 else SUBTITLE, MIDDLE)
+
+
+def _write(canvas: Any, text: str, place: Point2D, colour: Colour, align: int) -> None:
+    """One line of letters."""
+    canvas.SetColour(colour)
+    canvas.SetFontSize(TITLE_SIZE)
+    canvas.DrawString(text, place, align, True)
+
+
+def _draw_frame(canvas: Any, left: int, top: int, width: int, height: int) -> None:
+    """A hair-line around a panel."""
+    canvas.SetFillPolys(False)
+    canvas.SetColour(FRAME)
+    canvas.SetLineWidth(1)
+    canvas.DrawRect(Point2D(left + 3, top + 3), Point2D(left + width - 3, top + height - 3), True)
+
+
+def _key_height(width: int) -> int:
+    """Room for the key, one entry a line where the picture is narrow."""
+    return 18 + LINE * (1 if width >= WIDE else 2)
+
+
+def _draw_key(canvas: Any, top: int, width: int) -> None:
+    """What the colours mean."""
+    canvas.SetFillPolys(True)
+    for place, (scale, text) in enumerate(((CHOSEN, "the best bonds (chosen)"), (OTHERS, "other bonds, by score"))):
+        across, down = (place, 0) if width >= WIDE else (0, place)
+        left, middle = 14 + across * WIDE // 2, top + 8 + LINE * (down + 0.5)
+        for step in range(8):
+            canvas.SetColour(_rgb(scale, step / 7))
+            canvas.DrawRect(Point2D(left + 5 * step, middle - 6), Point2D(left + 5 * step + 5, middle + 6), True)
+        _write(canvas, text, Point2D(left + 50, middle), SUBTITLE, START)
+
+
+def _save(content: bytes, path: Path) -> Path:
+    """Write the picture in one step, so that no reader sees half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path} ({error.strerror}); choose a folder that can be written.") from None
+    return path
