@@ -49,7 +49,7 @@ BATCH = 256
 """Sentences parsed together; larger batches are no faster."""
 
 WORTH_KEEPING = 1_000
-"""From this number of sentences on, parsing takes longer than reading what was parsed before."""
+"""From this number of sentences on, which take seconds to parse, what was parsed is kept on disk."""
 
 NEEDLESS = {
     "attribute_ruler",

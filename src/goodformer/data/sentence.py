@@ -42,7 +42,7 @@ INSIDE = 0.15
 SST2_COPY = (
     "https://raw.githubusercontent.com/awake020/pytorch_Bert_sst2/54e22ca58a656750f474ec61ebccaf5ff596de96/SST-2"
 )
-SST2_ABOUT = "SST-2 (Socher et al. 2013, as in GLUE), copy of github.com/awake020/pytorch_Bert_sst2, no licence stated"
+SST2_ABOUT = "SST-2 (Socher et al. 2013, as in GLUE), copy of github.com/awake020/pytorch_Bert_sst2, licence unknown"
 TWITTER_COPY = (
     "https://raw.githubusercontent.com/songyouwei/ABSA-PyTorch/8c94cf748b6046deee07dab2b86043792b005f00"
     "/datasets/acl-14-short-data"
@@ -50,7 +50,7 @@ TWITTER_COPY = (
 TWITTER_ABOUT = "Twitter sentiment (Dong et al. 2014), copy of github.com/songyouwei/ABSA-PyTorch, MIT"
 READY_ABOUT = (
     "https://drive.google.com/drive/folders/1dt0aGMBvCEUYzaG00TYu1D03GPO7305z "
-    "(ready-made sentence graphs of Yuan et al. 2022, offered by github.com/divelab/DIG, no licence stated)"
+    "(ready-made sentence graphs of Yuan et al. 2022, offered by github.com/divelab/DIG, licence unknown)"
 )
 READY_FILES = {
     "edge_index": "txt",
@@ -144,7 +144,7 @@ def good_sst2(
         EMNLP 2013, all 70,042 rows of train, dev and test. Ready-made graphs: Graph-SST2 of Yuan et al., Explainability
         in Graph Neural Networks, TPAMI 2022. Splits after Gui et al., GOOD, NeurIPS 2022.
     Licence:
-        Text: none stated by its authors (excerpts of film reviews, for research). Model en_core_web_md: MIT.
+        Text and ready-made graphs: unknown; ask their authors before passing them on. Model en_core_web_md: MIT.
 
     Statistics (covariate, en_core_web_md): 24,729 / 5,299 / 5,299 / 17,214 / 17,501 graphs; published: train 24,744,
     val 17,206, test 17,490.
@@ -177,7 +177,8 @@ def good_twitter(
         ACL 2014, all 6,940 tweets of train and test. Ready-made graphs: Graph-Twitter of Yuan et al., Explainability in
         Graph Neural Networks, TPAMI 2022. Splits after Gui et al., GOOD, NeurIPS 2022.
     Licence:
-        Text: MIT as copied by ABSA-PyTorch; the tweets are their authors'. Model en_core_web_md: MIT.
+        Text: a copy in a repository under MIT; that of the tweets themselves and of the ready-made graphs is unknown.
+        Model en_core_web_md: MIT.
 
     Statistics (covariate, en_core_web_md): 2,589 / 554 / 554 / 1,784 / 1,459 graphs; published: train 2,590,
     val 1,785, test 1,457.
@@ -236,7 +237,7 @@ def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int |
             f"Train, val and test have {sizes} graphs, published: {' / '.join(map('{:,}'.format, corpus.published))}."
         )
     if shift == "covariate":
-        notes.append("Every training length is an environment; GOOD puts neighbouring lengths into ten.")
+        notes.append("Every training length is an environment; GOOD joins neighbouring lengths to at most ten.")
     if shift == "none":
         notes.append("GOOD's one validation and one test part are each cut in halves (id_ and not).")
     if graphs is not None:
