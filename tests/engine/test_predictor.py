@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from goodformer.data import Benchmark, GraphSet
 from goodformer.engine import Predictor, Run, evaluate
 from goodformer.engine.predictor import Recipe
+from goodformer.engine.uncertainty import DEFAULT, SCORES, Sureness
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 
@@ -182,3 +183,122 @@ def test_loading_never_executes_code(saved: Path) -> None:
     with pytest.raises(InputError, match="not a safetensors file"):
         Predictor.load(saved)
     assert not (saved / "exploded").exists()
+
+
+# ---------------------------------------------------------------- how sure
+
+
+def sure(run: Run, benchmark: Benchmark, score: str = DEFAULT, alpha: float = 0.2) -> Predictor:
+    """A predictor that knows how sure it is."""
+    predictor = run.predictor()
+    splits = benchmark.splits
+    predictor.sureness = Sureness.fit(predictor, splits["train"], splits["id_val"], score, alpha)
+    return predictor
+
+
+def test_without_sureness_nothing_is_claimed(finished: Run, benchmark: Benchmark) -> None:
+    answer = finished.predictor().predict(benchmark.splits["test"])
+    assert (answer.calibrated, answer.domain_score, answer.outside) == (None, None, None)
+
+
+@pytest.mark.parametrize("score", list(SCORES))
+def test_a_graph_alone_is_as_sure_as_in_a_batch(explained: Run, benchmark: Benchmark, score: str) -> None:
+    predictor, graphs = sure(explained, benchmark, score), benchmark.splits["test"]
+    whole = predictor.predict(graphs, batch_size=7)
+    assert whole.calibrated is not None
+    assert whole.domain_score is not None
+    assert whole.outside is not None
+    assert predictor.sureness is not None
+    step = 1.01 / len(predictor.sureness.reference)  # rounding may move a graph past one of its like
+    for position in range(0, len(graphs), 3):
+        alone = predictor.predict([graphs[position]])
+        assert alone.calibrated is not None
+        assert alone.domain_score is not None
+        assert torch.allclose(alone.calibrated[0], whole.calibrated[position], atol=1e-4)
+        assert abs(float(alone.domain_score[0] - whole.domain_score[position])) <= step
+
+
+def test_calibrated_probabilities_divide_the_logits(finished: Run, benchmark: Benchmark) -> None:
+    predictor = sure(finished, benchmark)
+    assert predictor.sureness is not None
+    answer = predictor.predict(benchmark.splits["test"])
+    assert answer.calibrated is not None
+    wanted = (answer.logits / predictor.sureness.temperature).softmax(-1)
+    assert torch.allclose(answer.calibrated, wanted, atol=1e-6)
+    assert torch.equal(answer.calibrated.argmax(-1), answer.classes)
+
+
+def test_sureness_is_saved_with_the_folder_bit_for_bit(explained: Run, benchmark: Benchmark, tmp_path: Path) -> None:
+    first = sure(explained, benchmark, "mahalanobis")
+    second = Predictor.load(first.save(tmp_path / "copy"))
+    one, two = first.predict(benchmark.splits["test"]), second.predict(benchmark.splits["test"])
+    for name in ("logits", "calibrated", "domain_score", "outside"):
+        assert torch.equal(getattr(one, name), getattr(two, name))
+
+
+def test_new_weights_take_old_sureness_away(finished: Run, benchmark: Benchmark, tmp_path: Path) -> None:
+    folder = sure(finished, benchmark).save(tmp_path / "copy")
+    assert (folder / "sureness.json").is_file()
+    finished.predictor("last").save(folder)
+    assert not list(folder.glob("sureness*"))
+    assert Predictor.load(folder).sureness is None
+
+
+def test_sureness_of_other_weights_is_refused(
+    finished: Run, explained: Run, benchmark: Benchmark, tmp_path: Path
+) -> None:
+    mine, other = sure(finished, benchmark).save(tmp_path / "a"), explained.predictor().save(tmp_path / "b")
+    for name in ("sureness.json", "sureness.safetensors"):
+        shutil.copy(mine / name, other / name)
+    with pytest.raises(InputError, match="belongs to other weights"):
+        Predictor.load(other)
+
+
+@pytest.mark.parametrize("kind", ["finished", "explained"])
+def test_embeddings_cost_no_second_pass(kind: str, benchmark: Benchmark, request: pytest.FixtureRequest) -> None:
+    predictor = sure(request.getfixturevalue(kind), benchmark, "mahalanobis")
+    passes: list[int] = []
+    predictor.method.model.nodes.register_forward_hook(lambda *_: passes.append(1))
+    predictor.predict(benchmark.splits["test"], batch_size=16)
+    assert len(passes) == -(-len(benchmark.splits["test"]) // 16)
+
+
+def test_a_method_that_keeps_its_embedding_is_asked_for_it(finished: Run, benchmark: Benchmark) -> None:
+    from goodformer.engine.uncertainty import observe
+    from goodformer.methods.base import Method
+
+    predictor, graphs = finished.predictor(), benchmark.splits["id_val"]
+    given = observe(predictor, graphs).embedding
+    predictor.method.predict = lambda batch: Method.predict(predictor.method, batch)  # type: ignore[method-assign]
+    asked = observe(predictor, graphs).embedding
+    assert given is not None
+    assert asked is not None
+    assert torch.equal(given, asked)
+    assert observe(predictor, graphs, embeds=False).embedding is None
+
+
+def test_a_subclass_with_logits_of_its_own_keeps_them(benchmark: Benchmark) -> None:
+    recipe = Recipe({"name": "gin", "dim": 8}, {"name": "plain"}, benchmark.features, benchmark.task)
+    method = recipe.build().eval()
+    batch = benchmark.splits["test"].batch([0, 1, 2])
+    assert torch.equal(method.predict(batch).logits, method(batch))
+    assert method.predict(batch).embedding is None
+
+
+def test_goodformers_signals_are_those_of_its_attention(explained: Run, benchmark: Benchmark) -> None:
+    predictor = explained.predictor()
+    batch = predictor.prepare(benchmark.splits["id_val"]).batch(list(range(8)))
+    with torch.no_grad():
+        found = predictor.method.model.disentangle(batch, both=False)  # type: ignore[operator]
+        signals = predictor.method.predict(batch).signals
+    assert torch.equal(signals["log_temperature"], found.temperature[0].log().mean(-1))
+    gap = found.entropy[0] - predictor.method.model.mean_entropy[0]  # type: ignore[index]
+    assert torch.equal(signals["entropy_gap"], torch.where(gap.abs() > 1e-3, gap, 0).mean(-1))
+
+
+def test_no_validation_graph_is_refused(finished: Run, benchmark: Benchmark) -> None:
+    nothing = benchmark.splits["id_val"].subset([])
+    with pytest.raises(InputError, match="no validation graph"):
+        Sureness.fit(finished.predictor(), benchmark.splits["train"], nothing)
+    with pytest.raises(InputError, match="not offered by this method"):
+        Sureness.fit(finished.predictor(), benchmark.splits["train"], benchmark.splits["id_val"], "temperature")

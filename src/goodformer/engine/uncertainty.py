@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 State = dict[str, Tensor]
 
-DEFAULT = "mahalanobis"
+DEFAULT = "neighbours"
 """The domain score used where none is named: the best in `goodformer sureness --records` that every method has."""
 
 FORMAT, VERSION = "goodformer-sureness", 1
@@ -119,7 +119,7 @@ def statistics(batch: Batch) -> Tensor:
     count = len(size)
     mean = torch.zeros(count, dtype=torch.double).index_add_(0, graph, degree) / size
     square = torch.zeros(count, dtype=torch.double).index_add_(0, graph, degree.square()) / size
-    largest = torch.zeros(count, dtype=torch.double).index_reduce_(0, graph, degree, "amax")
+    largest = torch.zeros(count, dtype=torch.double).scatter_reduce_(0, graph, degree, "amax")
     leaves = torch.zeros(count, dtype=torch.double).index_add_(0, graph, (degree <= 1).double()) / size
     deviation = (square - mean.square()).clamp(min=0).sqrt()
     return torch.stack((size.log(), mean, deviation, largest.log1p(), leaves), 1)
@@ -154,17 +154,27 @@ def _joined(parts: Sequence[Seen]) -> Seen:
 def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
     """The t > 0 that makes the mean loss of ``logits / t`` smallest; 1 where no other is better, or none is best.
 
-    The loss is convex in 1/t, so the search over log(1/t) has one valley. Missing labels (NaN) are passed over.
+    The loss is convex in 1/t, so the search over log(1/t) has one valley. Missing labels (NaN) are passed over. Where
+    every label is the likeliest one, smaller is always better: that is no temperature to go by.
     """
     z, labels = logits.double(), y.double() if y.is_floating_point() else y
+    if _all_right(task, z, labels):
+        return 1.0
 
     def risk(log_b: float) -> float:
         return float(mean_loss(task, z * math.exp(log_b), labels))
 
     low, high = -math.log(HOTTEST), -math.log(COLDEST)
     found = minimize_scalar(risk, bounds=(low, high), method="bounded", options={"xatol": 1e-9, "maxiter": 200})
-    inside = low + 1e-3 < found.x < high - 1e-3  # an end of the range is no optimum: e.g. all graphs are right
+    inside = low + 1e-3 < found.x < high - 1e-3  # an end of the range is no optimum
     return math.exp(-float(found.x)) if inside and risk(float(found.x)) < risk(0.0) else 1.0
+
+
+def _all_right(task: Task, logits: Tensor, y: Tensor) -> bool:
+    """Whether every known label is the likeliest one."""
+    if task.kind == "multiclass":
+        return bool((logits.argmax(-1) == y).all())
+    return bool((((logits > 0) == (y > 0.5)) | y.isnan()).all())
 
 
 def nll(task: Task, logits: Tensor, y: Tensor) -> float:
@@ -446,7 +456,8 @@ class Sureness:
             raise InputError(
                 f"score {score} is not offered by this method; choose one of {', '.join(available(id_val))}."
             )
-        state = candidate.learn(task, train if candidate.trains else id_val)
+        learnt = candidate.learn(task, train if candidate.trains else id_val)
+        state = {name: value.contiguous() for name, value in learnt.items()}  # as it comes back from disk
         reference = _ranked(candidate.measure(task, state, id_val)).sort().values
         temperature, notes = _calibrated(task, id_val)
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
@@ -598,6 +609,8 @@ def _calibrated(task: Task, seen: Seen) -> tuple[float, tuple[str, ...]]:
         reason = "predictions that are not numbers cannot be calibrated"
     if reason:
         return 1.0, (f"{reason}, which are left as they are.",)
+    if _all_right(task, seen.logits, y):
+        return 1.0, ("all validation graphs are predicted right, so probabilities are left as they are.",)
     return fit_temperature(task, seen.logits, y), ()
 
 

@@ -36,7 +36,8 @@ def read_records(source: Path) -> list[Record]:
         for record in files.read_lines(path):
             if not isinstance(record, dict) or "id" not in record:
                 raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
-            records[record["id"]] = record
+            if "kind" not in record:  # records of something else than training name it
+                records[record["id"]] = record
     return list(records.values())
 
 

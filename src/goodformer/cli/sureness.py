@@ -1,0 +1,101 @@
+"""``goodformer sureness``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+
+SPLITS = {"id_test": "test, in distribution", "val": "validation, shifted", "test": "test, shifted"}
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run's folder, or the start of its name or id.")
+    ] = None,
+    weights: options.Weights = "best",
+    alpha: Annotated[float, typer.Option(help="Share of usual graphs that may be called outside.")] = 0.05,
+    level: Annotated[float, typer.Option(help="Share of labels the conformal sets should hold.")] = 0.9,
+    save: Annotated[bool, typer.Option("--save", help="Keep it beside the weights, so that predictions tell.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the record to this file of JSON lines.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of a run: rank domain scores over these records.")
+    ] = None,
+    runs: options.Runs = Path("runs"),
+    threads: options.Threads = 1,
+    as_json: options.Json = False,
+) -> None:
+    """Measure how sure a run may be: calibration, unusual graphs, conformal sets, in and out of distribution.
+
+    [bold]Examples[/bold]
+
+      goodformer sureness 3f2a
+      goodformer sureness 3f2a --save --export results/sureness.jsonl
+      goodformer sureness --records results/sureness.jsonl
+    """
+    if records is not None and name is None:
+        _rank(records, as_json)
+        return
+    with output.working():
+        from goodformer.cli.locate import limit_threads
+        from goodformer.engine import Run
+        from goodformer.experiments import sureness
+        from goodformer.registry import InputError
+
+        if name is None or records is not None:
+            raise InputError("give either a RUN to measure or --records FILE to rank scores, and not both.")
+        limit_threads(threads)
+        run = Run.open(name, runs)
+        record = sureness.measure_run(run, weights, alpha, level)
+        if save:
+            sureness.save(run, weights, alpha)
+        if export:
+            typer.echo(f"{export} now holds {sureness.export(record, export)} records", err=True)
+    output.document(record) if as_json else _show(run.folder.name, record)
+
+
+def _rank(path: Path, as_json: bool) -> None:
+    """One row a domain score, over all records."""
+    from goodformer.engine.uncertainty import DEFAULT
+    from goodformer.experiments import sureness
+
+    found = sureness.read_records(path)
+    rows = sureness.rank(found)
+    if as_json:
+        output.document({"best": sureness.best(found), "default": DEFAULT, "scores": rows})
+        return
+    keys = ["score", "auroc", "lowest", "fpr95", "auroc_val", "outside_id", "outside", "runs", "data_sets"]
+    columns = ["score", "AUROC", "lowest", "FPR95", "AUROC val", "outside ID", "outside OOD", "runs", "data sets"]
+    note = f"best of those every run has: {sureness.best(found)}; default: {DEFAULT}"
+    output.table(columns, [[row[key] for key in keys] for row in rows], "shifted test against ID test", note)
+
+
+def _show(name: str, record: dict[str, Any]) -> None:
+    """Domain scores, calibration, conformal sets."""
+    typer.echo(f"{name}, weights {record['weights']}\n")
+    columns = ["score", "AUROC val", "AUROC test", "FPR95 test", "outside ID", "outside val", "outside test"]
+    rows = [[f"{key}{' *' if key == record['default'] else ''}", *_cells(row)] for key, row in record["scores"].items()]
+    output.table(columns, rows, "unusual graphs, against ID test", f"* default; outside at alpha {record['alpha']:g}")
+    kinds = ("nll", "ece", "brier")
+    head = ["split", *(f"{kind} {when}" for kind in kinds for when in ("before", "after"))]
+    lines = [
+        [SPLITS[split], *(row[when][kind] for kind in kinds for when in ("before", "after"))]
+        for split, row in record["calibration"].items()
+    ]
+    output.table(head, lines, f"probabilities, temperature {record['temperature']:.3f}")
+    sets = [[SPLITS[split], row["coverage"], row["size"]] for split, row in record["conformal"].items()]
+    output.table(["split", "coverage", "labels a set"], sets, f"conformal sets at {record['level']:g}")
+    for note in record["notes"]:
+        typer.echo(note)
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    """The figures of one domain score."""
+    test = row["test"]
+    flagged = [row[split]["outside"] for split in SPLITS]
+    return [row["val"]["auroc"], test["auroc"], test["fpr95"], *flagged]

@@ -1,0 +1,164 @@
+"""How sure a run may be: measured, recorded, ranked."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import goodformer as gf
+from goodformer import cli
+from goodformer.engine import Predictor
+from goodformer.engine.uncertainty import Seen
+from goodformer.experiments import sureness, tables
+from goodformer.registry import InputError
+from goodformer.spec import Task
+
+BASIS = {"name": "good-motif", "domain": "basis", "graphs": 200}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A data cache of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOODFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> gf.Run:
+    """A finished run of GOODFormer."""
+    config = gf.configure(BASIS, overrides=["training.epochs=1", "model.dim=16"])
+    return gf.train(config, tmp_path_factory.mktemp("runs"), gf.Hardware(progress=False))
+
+
+@pytest.fixture(scope="module")
+def record(run: gf.Run) -> dict[str, Any]:
+    return sureness.measure_run(run, alpha=0.1)
+
+
+def made(auroc: dict[str, float], dataset: str = "a", identity: str = "1") -> dict[str, Any]:
+    """A record as far as ranking looks at it."""
+    figures = {
+        name: {
+            "id_test": {"outside": 0.05},
+            "val": {"auroc": value / 2, "fpr95": 0.5, "outside": 0.1},
+            "test": {"auroc": value, "fpr95": 1 - value, "outside": value},
+        }
+        for name, value in auroc.items()
+    }
+    place = {"dataset": dataset, "domain": "d", "shift": "s"}
+    return {"kind": "sureness", "id": identity, "weights": "best", **place, "scores": figures}
+
+
+def test_a_record_says_who_and_what(run: gf.Run, record: dict[str, Any]) -> None:
+    assert (record["id"], record["dataset"], record["method"], record["seed"]) == (
+        run.config.id,
+        "good-motif",
+        "goodformer",
+        0,
+    )
+    assert {"commit", "versions", "machine", "domain", "shift", "weights"} <= set(record)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert list(record["scores"]) == list(sureness.SCORES)
+    assert record["graphs"]["train"] == len(gf.load_benchmark(**BASIS).splits["train"])
+
+
+def test_figures_are_those_of_the_predictor(run: gf.Run, record: dict[str, Any], tmp_path: Path) -> None:
+    """The share outside, coverage and loss follow from what the predictor says graph by graph."""
+    sureness.save(run, "best", alpha=0.1)
+    predictor = run.predictor()
+    assert predictor.sureness is not None
+    for split in sureness.MEASURED:
+        graphs = gf.load_benchmark(**BASIS).splits[split]
+        answer, y = predictor.predict(graphs), graphs.graph["y"]
+        assert answer.outside is not None
+        assert answer.calibrated is not None
+        default = record["scores"][record["default"]][split]
+        assert default["outside"] == pytest.approx(float(answer.outside.double().mean()))
+        loss = -answer.calibrated.double().gather(1, y[:, None]).log().mean()
+        assert record["calibration"][split]["after"]["nll"] == pytest.approx(float(loss), rel=1e-4)
+        held = predictor.sureness.sets(answer.logits, 0.9).gather(1, y[:, None])
+        assert record["conformal"][split]["coverage"] == pytest.approx(float(held.double().mean()))
+    sureness_free = Predictor(predictor.method, predictor.recipe)
+    assert torch.equal(sureness_free.predict(graphs).logits, answer.logits)
+
+
+def test_moved_embeddings_are_detected_and_wrong_labels_uncovered() -> None:
+    """Splits made by hand: test graphs lie elsewhere and their labels have nothing to do with the logits."""
+
+    def split(seed: int, shift: float = 0.0, lost: bool = False) -> Seen:
+        draw = torch.Generator().manual_seed(seed)
+        y = torch.randint(3, (600,), generator=draw)
+        said = y[torch.randperm(600, generator=draw)] if lost else y
+        logits = torch.randn(600, 3, generator=draw) + 4 * torch.eye(3)[said]
+        embedding = torch.randn(600, 4, generator=draw) + torch.tensor([9.0, 0, 0, shift])
+        statistics = torch.randn(600, 5, generator=draw)
+        return Seen(logits.double(), statistics.double(), embedding.double(), {}, y)
+
+    splits = {name: split(seed) for seed, name in enumerate(("train", "id_val", "id_test", "val"))}
+    found = sureness.measure(Task(), {**splits, "test": split(9, shift=9.0, lost=True)})
+    for name in ("mahalanobis", "neighbours"):
+        assert found["scores"][name]["test"]["auroc"] > 0.99
+        assert found["scores"][name]["test"]["outside"] > 0.95
+        assert found["scores"][name]["val"]["auroc"] == pytest.approx(0.5, abs=0.08)
+    assert found["scores"]["statistics"]["test"]["auroc"] == pytest.approx(0.5, abs=0.08)
+    assert found["conformal"]["id_test"]["coverage"] > 0.85
+    assert found["conformal"]["test"]["coverage"] < 0.6
+    assert found["calibration"]["test"]["after"]["ece"] > 0.3
+
+
+def test_a_run_counts_once_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "sureness.jsonl"
+    assert sureness.export(made({"energy": 0.5}), path) == 1
+    assert sureness.export(made({"energy": 0.6}, identity="2"), path) == 2
+    assert sureness.export(made({"energy": 0.9}), path) == 2
+    assert [line["scores"]["energy"]["test"]["auroc"] for line in sureness.read_records(path)] == [0.9, 0.6]
+
+
+def test_files_of_something_else_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_text('{"id": "1"}\n')
+    with pytest.raises(InputError, match="did not write"):
+        sureness.export(made({"energy": 0.5}), tmp_path / "runs.jsonl")
+    with pytest.raises(InputError, match="no file"):
+        sureness.read_records(tmp_path / "none.jsonl")
+
+
+def test_data_sets_count_alike_however_many_runs_they_have() -> None:
+    records = [
+        made({"energy": 0.6, "mahalanobis": 0.7}, "a", "1"),
+        made({"energy": 0.8, "mahalanobis": 0.7}, "a", "2"),
+        made({"energy": 0.9, "mahalanobis": 0.7, "temperature": 1.0}, "b", "3"),
+    ]
+    rows = {row["score"]: row for row in sureness.rank(records)}
+    assert rows["energy"]["auroc"] == pytest.approx((0.7 + 0.9) / 2)
+    assert (rows["energy"]["lowest"], rows["energy"]["runs"], rows["energy"]["data_sets"]) == (0.6, 3, 2)
+    assert list(rows) == ["temperature", "energy", "mahalanobis"]
+    assert sureness.best(records) == "energy"  # the temperature is not everybody's
+
+
+def test_records_of_sureness_are_no_records_of_runs(tmp_path: Path) -> None:
+    summary = {"id": "1", "dataset": "a", "ood_test": 0.5}
+    (tmp_path / "runs.jsonl").write_text(json.dumps(summary) + "\n")
+    sureness.export(made({"energy": 0.5}), tmp_path / "sureness.jsonl")
+    assert tables.read_records(tmp_path) == [summary]
+
+
+def test_the_command_prints_exports_and_ranks(
+    run: gf.Run, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    path = tmp_path / "sureness.jsonl"
+    assert cli.run(["sureness", str(run.folder), "--export", str(path)]) == 0
+    out = capfd.readouterr().out
+    for words in ("neighbours *", "entropy_gap", "ece after", "coverage", "test, shifted"):
+        assert words in out
+    assert cli.run(["sureness", "--records", str(path), "--json"]) == 0
+    assert {row["score"] for row in json.loads(capfd.readouterr().out)["scores"]} == set(sureness.SCORES)
+    assert cli.run(["sureness", "--records", str(path)]) == 0
+    assert "best of those every run has" in capfd.readouterr().out
+    for wrong in ([], [str(run.folder), "--records", str(path)]):
+        assert cli.run(["sureness", *wrong]) == 2
+        assert "either a RUN" in capfd.readouterr().err
