@@ -86,7 +86,8 @@ def drugood(
         ChEMBL is under CC BY-SA 3.0; the EC50 files are taken from a repository under MIT.
 
     Statistics (ec50, assay, core): 4,540 / 1,502 / 1,557 / 2,572 / 2,490 graphs, mean nodes 40 / 40 / 40 / 48 / 32,
-    largest 326 / 324 / 321 / 335 / 317; 47 training assays, 46 in val and 101 in test; 75 / 74 / 74 / 89 / 91 % are active.
+    largest 326 / 324 / 321 / 335 / 317; 47 training assays, 46 in val and 101 in test; active are
+    75 / 74 / 74 / 89 / 91 %.
     """
     file = f"drugood/lbap_{noise}_{measurement}_{domain}.json"
     path = obtain(SOURCES.get(file) or _by_hand(file))

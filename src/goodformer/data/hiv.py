@@ -72,8 +72,8 @@ def good_hiv(
         Wu et al., MoleculeNet, Chemical Science 2018, from the AIDS antiviral screen of the US National Cancer
         Institute; split after Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.
     Licence:
-        The file is taken from a collection under MIT; the screen itself is a work of the US government. The split is
-        made by this package's own code: MIT.
+        The file is taken from a collection under MIT; the results of the screen are public. The split is made by this
+        package's own code: MIT.
 
     Statistics (scaffold, covariate, RDKit 2026.9.1, which rejects 7 rows): 24,672 / 4,112 / 4,112 / 4,116 / 4,108
     graphs, mean nodes 26 / 27 / 26 / 25 / 20, largest 222 / 213 / 200 / 116 / 145. size: 26,162 / 4,112 / 4,112 /

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from torch import Tensor
+from torch_geometric.data import Data
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
@@ -323,7 +324,8 @@ def _shown(results: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 def worker_count() -> int:
     """How many processes may work at molecules here: one for each processor, one where processes cannot be forked."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    may_fork = hasattr(os, "sched_getaffinity") and not current_process().daemon
+    return len(os.sched_getaffinity(0)) if may_fork else 1
 
 
 def _kept(kind: str, texts: Texts, processes: int, progress: bool, key: Mapping[str, Any] | None) -> Molecules:
@@ -381,3 +383,55 @@ def _unpacked(tensor: Tensor) -> Any:
 def _bounds(counts: Tensor) -> Tensor:
     """Running sums of counts (G,) with a leading zero (G + 1,)."""
     return torch.nn.functional.pad(counts.long().cumsum(0), (1, 0))
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
+    """The structural formula of the molecule that a graph's codes describe, as a PNG picture.
+
+    Codes hold what a formula shows but for wedges: elements, charges, hydrogens and bonds.
+
+    Args:
+        graph: ``x``, ``edge_index`` and ``edge_attr`` in the layout of `FEATURES`.
+        width: Pixels across.
+        height: Pixels down.
+    """
+    from rdkit.Chem.Draw import rdMolDraw2D  # loads an image library, for pictures alone
+
+    canvas = rdMolDraw2D.MolDraw2DCairo(width, height)
+    options = canvas.drawOptions()
+    options.useBWAtomPalette()
+    options.bondLineWidth, options.scaleBondWidth, options.padding = 2.4, False, 0.04
+    options.fixedBondLength, options.minFontSize, options.flagCloseContactsDist = 44, 12, -1
+    options.prepareMolsBeforeDrawing = False
+    with rdBase.BlockLogs():
+        mol = _rebuilt(graph)
+        try:
+            mol = rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
+        except Chem.KekulizeException:
+            mol = rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=False, addChiralHs=False)
+        canvas.DrawMolecule(mol)
+    canvas.FinishDrawing()
+    drawn: bytes = canvas.GetDrawingText()
+    return drawn
+
+
+def _rebuilt(graph: Data) -> Any:
+    """The molecule of atom and bond codes; nothing is checked that the codes were not checked for when made."""
+    mol = Chem.RWMol()
+    for element, _, _, charge, hydrogens, _, _, aromatic, _ in graph.x.tolist():
+        atom = Chem.Atom(element)
+        atom.SetFormalCharge(charge + ATOM[3][1])
+        atom.SetNumExplicitHs(hydrogens)
+        atom.SetNoImplicit(True)
+        atom.SetIsAromatic(bool(aromatic))
+        mol.AddAtom(atom)
+    for (start, end), (kind, *_) in zip(graph.edge_index.T.tolist(), graph.edge_attr.tolist(), strict=True):
+        if start < end:
+            count = mol.AddBond(start, end, Chem.BondType.values[kind])
+            mol.GetBondWithIdx(count - 1).SetIsAromatic(Chem.BondType.values[kind] == Chem.BondType.AROMATIC)
+    mol.UpdatePropertyCache(strict=False)
+    Chem.FastFindRings(mol)
+    return mol.GetMol()

@@ -1,0 +1,272 @@
+"""Molecules are the graphs PyG makes of them, and what is no molecule is listed with its reason."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rdkit import Chem, DataStructs, RDLogger
+from rdkit.Chem import AllChem, rdFingerprintGenerator
+from torch_geometric.utils import from_smiles
+
+from goodformer.data import molecule
+from goodformer.data.features import check_features
+from goodformer.data.molecule import FEATURES, Molecules, featurise, featurise_blocks, fingerprints, left_out, scaffolds
+from goodformer.registry import InputError
+
+SMILES = [
+    "C",
+    "[Na+]",
+    "[H][H]",
+    "CCO",
+    "c1ccccc1",
+    "CC(=O)Oc1ccccc1C(=O)O",
+    "CN1C=NC2=C1C(=O)N(C(=O)N2C)C",
+    "C[C@H](N)C(=O)O",
+    "C[C@@H](N)C(=O)O",
+    "F/C=C/F",
+    r"F/C=C\F",
+    "[O-][N+](=O)c1ccccc1",
+    "[CH3]",
+    "[CH2]",
+    "[O][O]",
+    "C#N",
+    "[C-]#[O+]",
+    "FS(F)(F)(F)(F)F",
+    "FP(F)(F)(F)F",
+    "O=S(=O)(O)O",
+    "[2H]C([2H])([2H])O",
+    "*C",
+    "[Cl-].[Na+]",
+    "CC[N+](C)(C)C.[Br-]",
+    "Cl[Pt](Cl)(N)N",
+    "[Fe+3]",
+    "C1CC1C2CCCCC2",
+    "c1ccc2c(c1)[nH]c1ccccc12",
+    "C=CC=C",
+    "C=C=C",
+    "N->[Cu]",
+    "CCC1=[O+][Cu-3]2([O+]=C(CC)C1)[O+]=C(CC)CC(CC)=[O+]2",
+    "OC[C@H]1O[C@@H](O)[C@H](O)[C@@H](O)[C@@H]1O",
+    "C[Si](C)(C)C",
+    "B(O)(O)c1ccccc1",
+    "[U]",
+    "c1ccccc1 benzene",
+]
+
+DATA = os.environ.get("GOODFORMER_DATA", "")
+
+
+def same_as_pyg(made: Molecules, smiles: list[str]) -> None:
+    """x, and the codes of every directed edge, are those of `from_smiles`."""
+    for graph, row in zip(made.graphs, made.rows.tolist(), strict=True):
+        expected = from_smiles(smiles[row])
+        assert torch.equal(graph.x, expected.x), smiles[row]
+        assert edges(graph) == edges(expected), smiles[row]
+
+
+def edges(graph: Any) -> list[tuple[int, ...]]:
+    return sorted(map(tuple, torch.cat([graph.edge_index.T, graph.edge_attr], 1).tolist()))
+
+
+def same(one: Molecules, other: Molecules) -> None:
+    """Two results are equal in everything."""
+    assert one.rejected == other.rejected
+    assert torch.equal(one.rows, other.rows)
+    mine, others = one.graphs.tensors(), other.graphs.tensors()
+    assert mine.keys() == others.keys()
+    assert all(torch.equal(mine[name], others[name]) and mine[name].dtype == others[name].dtype for name in mine)
+
+
+def test_equal_to_pyg() -> None:
+    made = featurise(SMILES)
+    assert not made.rejected
+    assert made.rows.tolist() == list(range(len(SMILES)))
+    same_as_pyg(made, SMILES)
+    check_features(made.graphs, FEATURES, "molecules")
+    assert made.graphs.node["x"].dtype == torch.long
+
+
+@pytest.mark.skipif(not (Path(DATA) / "hiv/HIV.csv").is_file(), reason="GOODFORMER_DATA holds no hiv/HIV.csv")
+def test_equal_to_pyg_on_real_molecules() -> None:
+    with (Path(DATA) / "hiv/HIV.csv").open() as file:
+        smiles = [row["smiles"] for row in csv.DictReader(file)][::100]
+    same_as_pyg(featurise(smiles), smiles)
+
+
+@pytest.mark.skipif(not (Path(DATA) / "bbbp/BBBP.csv").is_file(), reason="GOODFORMER_DATA holds no bbbp/BBBP.csv")
+def test_real_rows_that_are_rejected() -> None:
+    with (Path(DATA) / "bbbp/BBBP.csv").open() as file:
+        smiles = [row["smiles"] for row in csv.DictReader(file)]
+    made = featurise(smiles)
+    RDLogger.DisableLog("rdApp.*")
+    wrong = [row for row, text in enumerate(smiles) if Chem.MolFromSmiles(text) is None]
+    assert [one.row for one in made.rejected] == wrong
+    assert all("valence" in one.reason and one.text == smiles[one.row] for one in made.rejected)
+    assert sorted([*made.rows.tolist(), *wrong]) == list(range(len(smiles)))
+
+
+def test_order_of_atoms_and_bonds() -> None:
+    made = featurise(["OCC=N", "C", "CC"])
+    assert made.graphs.node["x"][:, 0].tolist() == [8, 6, 6, 7, 6, 6, 6]
+    assert made.graphs.edge["index"].tolist() == [[0, 1, 1, 2, 2, 3, 0, 1], [1, 0, 2, 1, 3, 2, 1, 0]]
+    assert made.graphs.edge["attr"][:, 0].tolist() == [1, 1, 1, 1, 2, 2, 1, 1]
+    assert made.graphs.node_ptr.tolist() == [0, 4, 5, 7]
+    assert made.graphs.edge_ptr.tolist() == [0, 6, 6, 8]  # a single atom has no edge
+
+
+def test_rejected_rows_keep_their_number_and_reason() -> None:
+    smiles = ["CC", "CN(C)(C)(C)C", None, "", "  ", "C1CC", "xx", "C(C", "CCO", "c1cccc1", "CЖ"]
+    made = featurise(smiles)
+    assert made.rows.tolist() == [0, 8]
+    assert {one.row: one.reason for one in made.rejected} == {
+        1: "Explicit valence for atom # 1 N, 5, is greater than permitted",
+        2: "empty",
+        3: "empty",
+        4: "empty",
+        5: "unclosed ring",
+        6: "syntax error at position 1",
+        7: "extra open parentheses at position 2",
+        9: "Can't kekulize mol. Unkekulized atoms: 0 1 2 3 4",
+        10: "holds a character that SMILES do not have",
+    }
+    assert [one.text for one in made.rejected] == [text or "" for row, text in enumerate(smiles) if row not in (0, 8)]
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    featurise(["CN(C)(C)(C)C", "xx", "CC"])
+    featurise_blocks(["nonsense"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nothing_and_nothing_accepted() -> None:
+    for given, count in (([], 0), (["xx", None], 2)):
+        made = featurise(given)
+        assert (len(made.graphs), len(made.rows), len(made.rejected)) == (0, 0, count)
+        check_features(made.graphs, FEATURES, "molecules")
+
+
+def test_values_beyond_the_columns_take_the_nearest_code() -> None:
+    made = featurise(["[Fe+12]", "[O-12]", "[Pt+2]1(N)(N)ClCCl1", "[Cl+7](=O)(=O)"])
+    assert made.graphs.node["x"][:2, 3].tolist() == [11, 0]
+    for kind, name in (("node", "x"), ("edge", "attr")):
+        values, sizes = getattr(made.graphs, kind)[name], torch.tensor(getattr(FEATURES, kind).sizes)
+        assert bool(((values >= 0) & (values < sizes)).all())
+
+
+def test_kinds_without_a_code() -> None:
+    """RDKit numbers hybridisation otherwise than PyG, and knows kinds that PyG does not."""
+    names = ("UNSPECIFIED", "S", "SP", "SP2", "SP3", "SP2D", "SP3D", "SP3D2", "OTHER")
+    table = molecule.ATOM[6][2]
+    assert table is not None
+    assert [int(table[int(Chem.HybridizationType.names[name])]) for name in names] == [0, 1, 2, 3, 4, 7, 5, 6, 7]
+    stereo = molecule.BOND[1][2]
+    assert stereo is not None
+    assert stereo[:6].tolist() == [0, 1, 2, 3, 4, 5]
+    assert set(stereo[6:].tolist()) <= {1}
+
+
+def test_several_processes_give_the_same(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(molecule, "CHUNK", 7)
+    smiles = [*SMILES, "xx", None, *SMILES[::-1], "C1CC"]
+    alone = featurise(smiles)
+    same(alone, featurise(smiles, processes=2))
+    monkeypatch.setattr(molecule, "CHUNK", 1000)
+    same(alone, featurise(smiles, processes=2))
+    assert capfd.readouterr().out == ""
+    monkeypatch.setattr(molecule, "CHUNK", 10)
+    assert scaffolds(SMILES, processes=2) == scaffolds(SMILES)
+
+
+def test_progress_goes_to_the_error_stream(capfd: pytest.CaptureFixture[str]) -> None:
+    same(featurise(SMILES), featurise(SMILES, progress=True))
+    assert capfd.readouterr().out == ""
+
+
+def test_kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
+    smiles = [*SMILES, "xx", None]
+    featurise(smiles)
+    assert not list(tmp_path.iterdir())  # a few are not worth it
+    first = featurise(smiles, key={"file": "mine"})
+    other = featurise(smiles[:-1], key={"file": "mine"})
+    monkeypatch.setattr(molecule, "_read_chunk", never)
+    same(first, featurise(smiles, key={"file": "mine"}))
+    same(other, featurise(smiles[:-1], key={"file": "mine"}))
+    with pytest.raises(AssertionError, match="built"):
+        featurise(smiles, key={"file": "other"})
+
+
+def test_many_are_kept_without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
+    monkeypatch.setattr(molecule, "KEPT_FROM", 10)
+    first, names = featurise(SMILES), scaffolds(SMILES)
+    monkeypatch.setattr(molecule, "_read_chunk", never)
+    monkeypatch.setattr(molecule, "_scaffold_chunk", never)
+    same(first, featurise(SMILES))
+    assert scaffolds(SMILES) == names
+
+
+def never(*_: object, **__: object) -> None:
+    raise AssertionError("built although it was there")
+
+
+def test_another_version_is_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = molecule._key("smiles", SMILES, None)
+    monkeypatch.setattr(molecule, "RDKIT", "1999.1")
+    assert molecule._key("smiles", SMILES, None) != key
+    assert molecule._key("block", SMILES, None) != molecule._key("smiles", SMILES, None)
+
+
+def test_mol_blocks() -> None:
+    smiles = ["CCO", "c1ccccc1C(=O)O", "C[N+](C)(C)C", "CC"]
+    with_hydrogens = [Chem.MolToMolBlock(Chem.AddHs(Chem.MolFromSmiles(text))) for text in smiles]
+    made = featurise_blocks([*with_hydrogens, "nonsense", None])
+    assert made.rows.tolist() == [0, 1, 2, 3]
+    assert [one.row for one in made.rejected] == [4, 5]
+    assert made.rejected[0].reason
+    same_as_pyg(made, smiles)
+
+
+def test_mol_block_in_three_dimensions_has_its_chirality() -> None:
+    mol = Chem.AddHs(Chem.MolFromSmiles("C[C@H](N)C(=O)O"))
+    AllChem.EmbedMolecule(mol, randomSeed=1)
+    made = featurise_blocks([Chem.MolToMolBlock(mol)])
+    assert int((made.graphs.node["x"][:, 1] > 0).sum()) == 1
+
+
+def test_scaffolds() -> None:
+    found = scaffolds(["Cc1ccccc1", "CCCC", "OC1CCC(c2ccncc2)C1", "C[C@@H]1CCC[C@H](c2ccccc2)C1", "O=C1CCCCC1"])
+    assert found == ["c1ccccc1", "", "c1cc(C2CCCC2)ccn1", "c1ccc(C2CCCCC2)cc1", "O=C1CCCCC1"]
+    with pytest.raises(InputError, match=r"row 1 \('C1CC'\) is no molecule \(unclosed ring\)"):
+        scaffolds(["CC", "C1CC"])
+
+
+def test_fingerprints_have_rdkits_similarity() -> None:
+    found = fingerprints(SMILES, bits=512)
+    assert found.shape == (len(SMILES), 512)
+    assert found.dtype == np.bool_
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=512)
+    theirs = [generator.GetFingerprint(Chem.MolFromSmiles(text)) for text in SMILES]
+    for one, other in ((4, 5), (7, 8), (12, 0), (3, 20), (26, 27)):
+        ours = (found[one] & found[other]).sum() / (found[one] | found[other]).sum()
+        assert ours == pytest.approx(DataStructs.TanimotoSimilarity(theirs[one], theirs[other]))
+    assert fingerprints([]).shape == (0, 1024)
+    with pytest.raises(InputError, match="row 0"):
+        fingerprints(["xx"])
+
+
+def test_sentence_on_what_is_left_out() -> None:
+    assert left_out([], 10, str) == ""
+    made = featurise(["xx", "C1CC", "", "CC", None])
+    text = left_out(made.rejected, 1_005, lambda row: f"line {row + 2}", named=2)
+    assert text.endswith(
+        "rejects 4 of 1,005 rows, which are left out: line 2 (syntax error at position 1), line 3 (unclosed ring) "
+        "and 2 more."
+    )
+    assert " more" not in left_out(made.rejected, 5, str, named=4)
