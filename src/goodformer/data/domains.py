@@ -119,6 +119,8 @@ def _ascending(values: Sequence[str], measure: Callable[[str], float | None]) ->
         bins = ((np.cumsum(counts) - counts) * BINS // len(known)).astype(np.int64)
         bins = np.unique(bins, return_inverse=True)[1]
     texts = [values[known[row]] for row in first]
+    if len(counts) > BINS and measure is _number:
+        texts = [f"{float(text):.5g}" for text in texts]
     number = np.full(len(values), -1)
     number[known] = bins[place]
     return Domains(number, tuple(_span(texts, bins == one) for one in range(int(bins[-1]) + 1)))

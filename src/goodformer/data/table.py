@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,8 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.shift import Split
-from goodformer.data.splitters import make_split
+from goodformer.data.split_picture import draw_split
+from goodformer.data.splitters import distance_report, make_split
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
@@ -77,16 +78,45 @@ def table(
     Licence: that of your file.
     Statistics: `goodformer split` prints them, with how far train and test lie apart.
     """
-    where = Path(path)
-    _check_digest(where, sha256, "the file")
+    _check_digest(Path(path), sha256, "the file")
     if split.startswith(FILE):
         _check_digest(Path(split.removeprefix(FILE)), split_sha256, "the split")
-    collection, columns = read_collection(where, smiles)
+    return load_table(path, smiles, target, split, seed).benchmark()
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file holds: graphs, labels and where each row belongs.
+
+    Attributes:
+        path: The file.
+        smiles: Column of the SMILES.
+        collection: The graphs of its rows.
+        labels: The labels of the same rows.
+        split: Where each row belongs.
+    """
+
+    path: Path
+    smiles: str
+    collection: Collection
+    labels: Labels
+    split: Split
+
+    def benchmark(self) -> Benchmark:
+        """The table as a benchmark."""
+        parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
+        recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
+        recipe |= {"split": hashlib.sha256(parts.encode()).hexdigest()}
+        return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe)
+
+
+def load_table(
+    path: str | Path, smiles: str = "smiles", target: str | Sequence[str] = (), split: str = "auto", seed: int = 0
+) -> Table:
+    """Read a file, its labels and make its split; see `table` for the arguments."""
+    collection, columns = read_collection(path, smiles)
     labels = read_labels(pick(columns, (target,) if isinstance(target, str) else target, str(path)))
-    made = make_split(split, collection, columns, labels.y, seed)
-    recipe = {"table": VERSION, "sha256": sha256 or digest(where), "smiles": smiles, "target": labels.targets}
-    recipe |= {"split": hashlib.sha256(json.dumps([made.part.tolist(), made.domain.tolist()]).encode()).hexdigest()}
-    return assemble(collection, labels, made, where.stem, made.by, recipe)
+    return Table(Path(path), smiles, collection, labels, make_split(split, collection, columns, labels.y, seed))
 
 
 def assemble(
@@ -120,6 +150,42 @@ def assemble(
         notes=_notes(collection, int((part < 0).sum())),
         recipe=dict(recipe),
     )
+
+
+def split_file(
+    path: str | Path,
+    smiles: str,
+    target: Sequence[str],
+    how: str,
+    seed: int,
+    out: str | Path,
+    picture: str | Path | None = None,
+) -> dict[str, Any]:
+    """Split the rows of a file, save the split, and say how far its parts lie apart.
+
+    Args:
+        path: The file.
+        smiles: Column that holds SMILES.
+        target: Columns of the labels; none where classes do not matter.
+        how: See `goodformer.data.splitters.make_split`.
+        seed: Decides what is drawn.
+        out: Where the split is saved.
+        picture: Where it is drawn, if it is wanted.
+
+    Returns:
+        The report of `goodformer.data.distance.distance_report` with the names of the files and the rejected rows.
+    """
+    collection, columns = read_collection(path, smiles)
+    labels = read_labels(pick(columns, target, str(path))) if target else None
+    y = None if labels is None else labels.y
+    split = make_split(how, collection, columns, y, seed)
+    report = {"file": Path(path).name, **distance_report(split, collection, y, seed)}
+    report["class_names"] = None if labels is None else list(labels.classes)
+    report["rejected"] = [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
+    report["rejected_sentence"] = rejected_sentence(collection.rejected, Path(path).name)
+    drawn = None if picture is None else str(draw_split(split, picture))
+    split.save(out)
+    return {**report, "split": str(out), "picture": drawn}
 
 
 def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:

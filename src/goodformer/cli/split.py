@@ -1,0 +1,102 @@
+"""``goodformer split``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+
+
+def command(
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    by: Annotated[
+        str, typer.Option(metavar="HOW", help="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
+    ] = "auto",
+    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides what is drawn.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the split is saved.")] = Path(
+        "split.json"
+    ),
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw how the domains are distributed (PNG, SVG, PDF).")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Split your own data so that whole domains are kept for testing, and see how far the parts lie apart.
+
+    [bold]Examples[/bold]
+
+      goodformer split data.csv --smiles smiles --target active --by scaffold -o split.json
+      goodformer split assays.parquet -t toxic -t soluble --by column:year --picture split.png
+      goodformer split graphs.jsonl --by size --json
+      goodformer fit data.csv --target active --split file:split.json -o model
+
+    Rows that cannot be read, and rows without a label where --target is given, are in none of the parts.
+    """
+    with output.working():
+        from goodformer.data.table import split_file
+
+        report = split_file(data, smiles, target or [], by, seed, out, picture)
+    output.document(report) if as_json else _show(report)
+
+
+def _show(report: dict[str, Any]) -> None:
+    """One row a part, the sentence that sums it up, what could not be read, and where the split is."""
+    keys = [key for key in COLUMNS if any(part[key] is not None for part in report["parts"].values())]
+    rows = [[name, *(_brief(part[key]) for key in keys)] for name, part in report["parts"].items()]
+    title = f"{report['file']} split by {report['by']}"
+    output.table(["part", *(COLUMNS[key] for key in keys)], rows, title, _legend(report, keys))
+    for line in (report["sentence"], report["rejected_sentence"], _left_out(report)):
+        if line:
+            typer.echo(line)
+    typer.echo(f"split: {report['split']}")
+    if report["picture"]:
+        typer.echo(f"picture: {report['picture']}")
+
+
+COLUMNS = {
+    "graphs": "graphs",
+    "classes": "classes",
+    "mean_size": "size",
+    "size_difference": "sd away",
+    "domains": "domains",
+    "unseen_domains": "unseen",
+    "nearest_mean": "nearest",
+    "auroc": "AUROC",
+}
+"""What is shown of each part, and under which heading."""
+SHOWN = 6
+"""Shares of at most so many classes are shown."""
+
+
+def _legend(report: dict[str, Any], keys: list[str]) -> str:
+    """What the headings mean."""
+    names = report["class_names"] or []
+    classes = f"share of {names[1]}" if len(names) == 2 else f"shares of {', '.join(names[:SHOWN])}"
+    meanings = {
+        "classes": f"classes: {classes}",
+        "size_difference": "sd away: mean size from that of train in standard deviations",
+        "unseen_domains": "unseen: share of its domains that train lacks",
+        "nearest_mean": "nearest: mean Tanimoto similarity to the nearest training molecule",
+        "auroc": "AUROC: how well a simple classifier tells it from train (0.5 = alike)",
+    }
+    return "\n".join(meanings[key] for key in keys if key in meanings) + "\n"
+
+
+def _left_out(report: dict[str, Any]) -> str:
+    """Rows that could be read but are in no part."""
+    more = report["left_out"] - len(report["rejected"])
+    return f"{more} more rows are in no part: they lack a label or a value to split by." if more > 0 else ""
+
+
+def _brief(value: Any) -> Any:
+    """Real numbers with two digits, lists of them on one line."""
+    if isinstance(value, list):
+        return " ".join(str(_brief(one)) for one in value[:SHOWN])
+    return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else value
