@@ -22,11 +22,13 @@ MAY_IMPORT = {
     "nn": BASE,
     "models": BASE | {"nn"},
     "methods": BASE | {"nn", "models"},
-    "explain": BASE | {"methods"},
+    "explain": BASE | {"data", "methods"},
     "engine": BASE | {"transforms", "data", "models", "methods", "explain", "__init__"},
     "experiments": BASE | {"transforms", "data", "nn", "models", "methods", "explain", "engine", "__init__"},
-    "cli": BASE | {"data", "models", "methods", "explain", "engine", "experiments", "__init__"},
-    "__init__": BASE | {"data", "models", "methods", "explain", "engine", "experiments"},
+    "apply": BASE | {"data", "explain", "engine", "experiments"},
+    "estimator": BASE | {"data", "engine", "experiments", "apply"},
+    "cli": BASE | {"data", "models", "methods", "explain", "engine", "experiments", "apply", "__init__"},
+    "__init__": BASE | {"data", "models", "methods", "explain", "engine", "experiments", "estimator"},
     "__main__": {"cli"},
 }
 """What each room may import, beside itself. ``__init__`` loads its names only when they are used."""

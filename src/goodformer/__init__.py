@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from goodformer.engine import list_runs as list_runs
     from goodformer.engine import train as train
     from goodformer.engine.evaluate import evaluate as evaluate
+    from goodformer.estimator import GraphClassifier as GraphClassifier
     from goodformer.experiments.explanation import explain_graphs as explain_graphs
     from goodformer.experiments.explanation import explain_run as explain_run
     from goodformer.experiments.presets import configure as configure
@@ -39,6 +40,7 @@ _HOMES = {
     "goodformer.data.json_lines": ("read_graphs",),
     "goodformer.engine": ("Hardware", "Predictor", "Run", "RunConfig", "list_runs", "train"),
     "goodformer.engine.evaluate": ("evaluate",),
+    "goodformer.estimator": ("GraphClassifier",),
     "goodformer.experiments.explanation": ("explain_graphs", "explain_run"),
     "goodformer.experiments.presets": ("configure",),
     "goodformer.experiments.sources": ("configure_from",),

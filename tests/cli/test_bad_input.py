@@ -81,11 +81,6 @@ def test_wrong_words_about_a_run(command: Command, erm: Path, arguments: list[st
     refused(command("evaluate", erm, *arguments), "did you mean")
 
 
-def test_method_without_explanation(command: Command, erm: Path, tmp_path: Path) -> None:
-    refused(command("explain", erm), "erm", "goodformer")
-    assert not list(tmp_path.iterdir())
-
-
 def test_ambiguous_name(command: Command, runs: Path) -> None:
     refused(command("evaluate", "good-motif", "--runs", runs), "2 runs")
 
@@ -144,11 +139,11 @@ def test_damaged_run(command: Command, erm: Path, tmp_path: Path, harm: object, 
 )
 def test_wrong_graphs(command: Command, invariant: Path, tmp_path: Path, line: str, word: str) -> None:
     (tmp_path / "mine.jsonl").write_text(line + "\n")
-    refused(command("explain", invariant, "--graphs", "mine.jsonl"), word)
+    refused(command("explain", invariant, "mine.jsonl"), word)
 
 
 def test_missing_graph_file(command: Command, invariant: Path) -> None:
-    refused(command("explain", invariant, "--graphs", "none.jsonl"), "none.jsonl")
+    refused(command("explain", invariant, "none.jsonl"), "none.jsonl")
 
 
 def test_damaged_records(command: Command, tmp_path: Path) -> None:

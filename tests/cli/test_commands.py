@@ -78,14 +78,21 @@ def test_explanation_writes_picture_and_scores(command: Command, tmp_path: Path,
     assert sum(first["probabilities"]) == pytest.approx(1, abs=1e-4)
 
 
+def test_a_method_without_edge_scores_is_explained_afterwards(command: Command, erm: Path) -> None:
+    answer = command("explain", erm, "--count", "2", "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["explanation"] == "post-hoc"
+    assert len(set(answer.json["graphs"][0]["scores"])) > 1
+
+
 def test_explanation_of_own_graphs(command: Command, tmp_path: Path, invariant: Path) -> None:
     lines = [{"edges": [[0, 1], [1, 2], [2, 0], [2, 3]]}, {"edges": [], "num_nodes": 2}]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    answer = command("explain", invariant, "--graphs", "mine.jsonl", "--k", "3", "--json")
+    answer = command("explain", invariant, "mine.jsonl", "--k", "3", "--json")
     assert answer.code == 0, answer.err
     assert [graph["num_nodes"] for graph in answer.json["graphs"]] == [4, 2]
     assert "truth" not in answer.json["graphs"][0]
-    assert "picture" in command("explain", invariant, "--graphs", "mine.jsonl").out
+    assert "picture" in command("explain", invariant, "mine.jsonl").out
 
 
 @pytest.mark.parametrize("name", ["good-motif", "sp-motif"])

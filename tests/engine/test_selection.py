@@ -26,6 +26,12 @@ def test_the_earlier_of_equals_wins_and_no_number_never_does() -> None:
     assert select_epoch([{"val": {}}, {"val": {"accuracy": 0.0}}], "ood_val", "accuracy") == 1
 
 
+def test_of_equals_the_lower_loss_wins() -> None:
+    records = [{"val": {"rocauc": 1.0, "loss": loss}} for loss in (0.7, 0.2, 0.4)]
+    assert select_epoch(records, "ood_val", "rocauc") == 1
+    assert select_epoch([*records, {"val": {"rocauc": 1.0, "loss": None}}], "ood_val", "rocauc") == 1
+
+
 def test_patience_counts_epochs_without_a_better_one() -> None:
     assert not should_stop([], "ood_val", "accuracy", 1)
     assert not should_stop(epochs(0.5, 0.4), "ood_val", "accuracy", 2)

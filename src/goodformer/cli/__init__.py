@@ -8,10 +8,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from goodformer.cli import bench, compare, datasets, evaluate, explain, methods, quickstart, runs, train
+from goodformer.cli import (
+    bench,
+    compare,
+    datasets,
+    evaluate,
+    explain,
+    fit,
+    methods,
+    predict,
+    quickstart,
+    runs,
+    split,
+    sureness,
+    train,
+)
 
 INTERRUPTED = 130
 STOPPED = "stopped; the same command continues an unfinished run from its last finished epoch."
@@ -24,8 +40,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (quickstart, train, compare, evaluate, explain, bench):
-    app.command(command.__name__.rpartition(".")[2], rich_help_panel="Do")(command.command)
+PANELS = {
+    "Your own data": (split, fit, predict, explain),
+    "Benchmarks": (quickstart, train, compare, evaluate, sureness, bench),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(command.__name__.rpartition(".")[2], rich_help_panel=panel)(command.command)
 for group in (datasets, methods, runs):
     app.add_typer(group.app, rich_help_panel="Look")
 
@@ -41,7 +62,15 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def about(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of benchmark files; also by the environment variable GOODFORMER_DATA."
+        ),
+    ] = None,
 ) -> None:
     """Graph classification that keeps working when the data shift.
 
@@ -50,8 +79,11 @@ def about(
       goodformer quickstart                        train two, compare, draw
       goodformer train good-motif --domain basis   train GOODFormer
       goodformer explain RUN -o pictures           draw what it found
+      goodformer fit my.csv --target active        a model of your own molecules
       goodformer train --help                      each command shows examples
     """
+    if data_dir is not None:
+        os.environ["GOODFORMER_DATA"] = str(data_dir)  # in the environment, so that processes started here know it
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

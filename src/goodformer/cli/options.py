@@ -10,6 +10,9 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder that holds the runs.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or the start of its name or id.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A folder that goodformer fit wrote, or a run's folder or id.")
+]
 Weights = Annotated[str, typer.Option(help="Which weights: best (by the selection rule) or last.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads each process may use.")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.drugood import drugood
+from goodformer.data.drugood import drug_ood
 from goodformer.data.graphs import GraphSet
 from goodformer.data.hiv import good_hiv
+from goodformer.data.memory import memory
 from goodformer.data.motif import good_motif, sp_motif
 from goodformer.data.sentence import good_sst2, good_twitter
 from goodformer.data.table import table
@@ -21,10 +22,11 @@ DATASETS: Registry[Benchmark] = Registry(
         "good-motif": good_motif,
         "sp-motif": sp_motif,
         "good-hiv": good_hiv,
-        "drugood": drugood,
+        "drugood": drug_ood,
         "good-sst2": good_sst2,
         "good-twitter": good_twitter,
         "table": table,
+        "memory": memory,
     },
 )
 

@@ -21,7 +21,10 @@ SUMMARY_NAMES = {"id_val": "id_val", "id_test": "id_test", "ood_val": "val", "oo
 
 
 def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> int:
-    """Position of the chosen epoch: the best metric, the earlier one of equals; a missing metric never wins.
+    """Position of the chosen epoch: the best metric, of equals the lowest loss, then the earlier one.
+
+    A missing metric never wins. Losses decide where a metric cannot: ROC-AUC is 1 as soon as the order is right, long
+    before the probabilities are.
 
     Args:
         epochs: Records of the epochs so far, at least one.
@@ -33,7 +36,7 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
     split = RULES[rule]
     if split is None:
         return len(epochs) - 1
-    scores = [_score(epoch, split, metric) for epoch in epochs]
+    scores = [(_score(epoch, split, metric), -_loss(epoch, split)) for epoch in epochs]
     return scores.index(max(scores))
 
 
@@ -48,3 +51,9 @@ def _score(epoch: dict[str, Any], split: str, metric: str) -> float:
     """A split's score, minus infinity where it is missing."""
     value = epoch.get(split, {}).get(metric)
     return -math.inf if value is None or math.isnan(value) else float(value)
+
+
+def _loss(epoch: dict[str, Any], split: str) -> float:
+    """A split's loss, infinite where it is missing."""
+    value = epoch.get(split, {}).get("loss")
+    return math.inf if value is None or math.isnan(value) else float(value)

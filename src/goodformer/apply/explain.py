@@ -1,0 +1,165 @@
+"""Why: tables of edge and node scores beside a file of molecules or graphs, and pictures of the first of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from goodformer.apply.model import Model, fresh_names
+from goodformer.apply.predict import Columns, answer_block, model_blocks, said_of
+from goodformer.data.collection import Collection
+from goodformer.data.graphs import GraphSet
+from goodformer.data.rows import RowWriter
+from goodformer.engine import files
+from goodformer.experiments.explanation import explain_graphs, scores_of
+from goodformer.explain.subgraph import Undirected, subgraph_sizes
+from goodformer.registry import InputError, unknown
+
+BLOCK = 256
+FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
+EDGES = ("row", "source", "target", "score", "chosen")
+NODES = ("row", "node", "score", "chosen")
+Watch = Callable[[int], None]
+
+
+def explain_file(
+    model: Model,
+    path: str | Path,
+    out: str | Path,
+    count: int = 12,
+    k: int | None = None,
+    form: str = "csv",
+    smiles: str | None = None,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Explain every row of a file: tables of answers, edge scores and node scores, and pictures of the first rows.
+
+    Rows are numbered from 1 in the order of the file, nodes and atoms from 0 in the order of the graph or SMILES. Rows
+    pass through in blocks, so a file may be larger than memory.
+
+    Args:
+        model: What predicts.
+        path: Rows to explain, see `goodformer.data.rows.read_blocks`.
+        out: Folder for ``answers``, ``edges`` and ``nodes`` (tables), ``subgraphs.png`` and ``edges.json``.
+        count: How many rows are drawn, and measured for fidelity.
+        k: Undirected edges of a chosen subgraph; a third of them where not given.
+        form: Format of the tables: csv, tsv, parquet, json or jsonl.
+        smiles: Column of the SMILES; that of the training file where not given.
+        watch: Told how many rows are done.
+    """
+    if form not in FORMS:
+        raise unknown("format", form, FORMS)
+    folder, done, shown = Path(out), 0, Shown(count)
+    files.make_folder(folder)
+    with ExitStack() as open_files:
+        tables = {
+            name: open_files.enter_context(RowWriter(folder / f"{name}.{form}", columns))
+            for name, columns in (("edges", EDGES), ("nodes", NODES))
+        }
+        for block in model_blocks(model, path, smiles, BLOCK):
+            said = said_of(model, block.collection)
+            answers = answer_block(model, block, said)
+            names = fresh_names(list(answers), block.columns)
+            if "answers" not in tables:
+                answered = RowWriter(folder / f"answers.{form}", [*block.columns, *names])
+                tables["answers"] = open_files.enter_context(answered)
+            tables["answers"].write({**block.columns, **dict(zip(names, answers.values(), strict=True))})
+            if said is not None:
+                found = score_columns(block.collection, scores_of(model.predictor, block.collection.graphs, said)[0], k)
+                tables["edges"].write(found[0])
+                tables["nodes"].write(found[1])
+                shown.add(block.collection)
+            done += len(block)
+            if watch:
+                watch(done)
+    if not done:
+        raise InputError(f"{path} holds no graph; give at least one row to explain.")
+    if not shown.graphs:
+        raise InputError(f"{path} holds no row that can be read; the reasons are in {folder / f'answers.{form}'}.")
+    report = explain_graphs(
+        model.predictor, shown.graphs, folder, shown.names, k, smiles=shown.smiles, classes=model.meaning.classes
+    )
+    return {
+        "rows": done,
+        "tables": [str(folder / f"{name}.{form}") for name in ("answers", "edges", "nodes")],
+        **report,
+    }
+
+
+@dataclass
+class Shown:
+    """The first rows of a file, which are drawn.
+
+    Attributes:
+        count: How many there are to be.
+        graphs: Those so far.
+        names: What each is called.
+        smiles: The SMILES of each, None where the file holds graphs.
+    """
+
+    count: int
+    graphs: list[Data] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    smiles: list[str] | None = None
+
+    def add(self, collection: Collection) -> None:
+        """Take what is still wanted from the next rows."""
+        wanted = range(min(self.count - len(self.graphs), len(collection.graphs)))
+        self.graphs += [collection.graphs[place] for place in wanted]
+        self.names += [f"row {int(collection.rows[place]) + 1}" for place in wanted]
+        if collection.smiles is not None:
+            self.smiles = [*(self.smiles or []), *(collection.smiles[place] for place in wanted)]
+
+
+def score_columns(collection: Collection, scores: Sequence[Tensor], k: int | None) -> tuple[Columns, Columns]:
+    """One line an undirected edge and one a node, with its score and whether it is in the chosen subgraph."""
+    graphs = collection.graphs
+    pairs = Undirected.of(graphs)
+    value = pairs.mean(torch.cat(list(scores)).float())  # (M,)
+    chosen = pairs.best(value, subgraph_sizes(graphs, k, pairs))  # (M,)
+    low, high = _ends(graphs, pairs)  # (M,), (M,), in global node numbers
+    edges: Columns = {
+        "row": (collection.rows[pairs.graph] + 1).tolist(),
+        "source": (low - graphs.node_ptr[pairs.graph]).tolist(),
+        "target": (high - graphs.node_ptr[pairs.graph]).tolist(),
+        "score": _rounded(value),
+        "chosen": chosen.tolist(),
+    }
+    return edges, _node_columns(collection, low, high, value, chosen)
+
+
+def _ends(graphs: GraphSet, pairs: Undirected) -> tuple[Tensor, Tensor]:
+    """The two nodes of each undirected edge (M,), in global numbers, the smaller first."""
+    ends = graphs.edge_index.sort(dim=0).values  # (2, E)
+    found = ends.new_zeros(2, len(pairs.graph))
+    found[:, pairs.number] = ends
+    return found[0], found[1]
+
+
+def _node_columns(collection: Collection, low: Tensor, high: Tensor, value: Tensor, chosen: Tensor) -> Columns:
+    """One line a node: the mean score of its edges, empty where it has none."""
+    graphs = collection.graphs
+    nodes, ends = int(graphs.node_ptr[-1]), torch.cat((low, high))
+    total = value.new_zeros(nodes).index_add_(0, ends, value.repeat(2))
+    mean = total / torch.bincount(ends, minlength=nodes)  # (N,)
+    touched = torch.zeros(nodes, dtype=torch.bool)
+    touched[ends[chosen.repeat(2)]] = True
+    graph = torch.repeat_interleave(graphs.sizes)  # (N,)
+    return {
+        "row": (collection.rows[graph] + 1).tolist(),
+        "node": (torch.arange(nodes) - graphs.node_ptr[graph]).tolist(),
+        "score": _rounded(mean),
+        "chosen": touched.tolist(),
+    }
+
+
+def _rounded(values: Tensor) -> list[float | None]:
+    return [None if math.isnan(value) else round(value, 6) for value in values.double().tolist()]

@@ -1,0 +1,158 @@
+"""From a file of molecules or graphs to a model that says what, why and how sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goodformer.apply.model import Meaning, Model
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.distance import distance_report
+from goodformer.data.rows import RowWriter
+from goodformer.data.table import Table, load_table
+from goodformer.engine import Hardware, Predictor, Run, RunConfig, files, train
+from goodformer.engine.uncertainty import Sureness
+from goodformer.experiments.presets import configure
+
+STEPS = 3000
+"""Steps a model is given by default: on few graphs that is many epochs."""
+MOST_EPOCHS = 100
+LEAST_PATIENCE = 10
+
+
+def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
+    """Settings that make a run long enough for its data, and stop it when it no longer improves.
+
+    Presets have the epochs of benchmarks with tens of thousands of graphs; a table of a thousand molecules needs more
+    passes. What the user gave is left alone.
+
+    Args:
+        graphs: Number of training graphs.
+        config: The run as its preset has it.
+        given: Settings of the user, ``part.setting=value``.
+    """
+    if any(line.startswith("training.epochs=") for line in given):
+        return []
+    steps = max(math.ceil(graphs / config.training.batch_size), 1)
+    epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
+    patience = max(epochs // 4, LEAST_PATIENCE)
+    return [f"training.epochs={epochs}", f"training.patience={patience}"]
+
+
+def fit_benchmark(
+    config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
+) -> tuple[Predictor, Run]:
+    """Train, and learn on validation graphs how sure the result may be."""
+    run = train(config, runs, hardware, benchmark)
+    predictor = run.predictor("best")
+    predictor.sureness = Sureness.fit(predictor, benchmark.splits["train"], benchmark.splits["id_val"])
+    return predictor, run
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model's data come from and what is asked of them.
+
+    Attributes:
+        path: A table, an SDF or JSON lines file, or a TU folder.
+        target: Columns to predict.
+        smiles: Column of the SMILES, where there is one.
+        split: How test data will differ, see `goodformer.data.splitters.make_split`.
+        seed: Decides what is random in the split.
+    """
+
+    path: Path
+    target: tuple[str, ...]
+    smiles: str = "smiles"
+    split: str = "auto"
+    seed: int = 0
+
+    @property
+    def dataset(self) -> dict[str, Any]:
+        """The same as the data set ``table``, by which the run can be trained again."""
+        return {
+            "name": "table",
+            "path": str(self.path),
+            "target": list(self.target),
+            "smiles": self.smiles,
+            "split": self.split,
+            "seed": self.seed,
+        }
+
+
+def fit_file(
+    source: Source,
+    out: str | Path,
+    method: str = "goodformer",
+    model: str | None = None,
+    preset: str = "default",
+    overrides: Sequence[str] = (),
+    seed: int = 0,
+    runs: str | Path = "runs",
+    hardware: Hardware | None = None,
+) -> dict[str, Any]:
+    """Fit a model to a file and write it, its report and its split into a folder.
+
+    The run lies in ``runs`` like any other, so that a stopped fit goes on when it is called again.
+
+    Args:
+        source: The data.
+        out: Folder of the model.
+        method: Name of a method.
+        model: Name of a model; the method's usual one if not given.
+        preset: Which of the method's presets to start from.
+        overrides: ``part.setting=value``, for example ``training.epochs=5``.
+        seed: Of everything random in the run.
+        runs: Where run folders lie.
+        hardware: Where to compute.
+
+    Returns:
+        What ``report.json`` holds.
+    """
+    table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
+    benchmark = table.benchmark()
+    plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
+    config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
+    predictor, run = fit_benchmark(config, benchmark, runs, hardware)
+    smiles = None if table.collection.smiles is None else source.smiles
+    Model(predictor, Meaning(smiles, table.labels.targets, table.labels.classes)).save(out)
+    report = _report(table, run)
+    _write(Path(out), report, table)
+    return {**report, "folder": str(out)}
+
+
+def _report(table: Table, run: Run) -> dict[str, Any]:
+    """What was fitted to what, and what it is worth."""
+    collection, summary = table.collection, run.summary or {}
+    wanted = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
+    return {
+        "file": table.path.name,
+        "rows": collection.count,
+        "graphs": len(collection.graphs),
+        "unreadable": len(collection.rejected),
+        "problems": [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected[:20]],
+        "targets": list(table.labels.targets),
+        "classes": list(table.labels.classes),
+        "split": table.split.by,
+        "counts": table.split.counts(),
+        "distance": distance_report(table.split, collection, table.labels.y),
+        **{name: summary.get(name) for name in wanted},
+        "run": run.folder.name,
+    }
+
+
+def _write(folder: Path, report: dict[str, Any], table: Table) -> None:
+    """Report, split and unreadable rows beside the model."""
+    files.write_json(folder / "report.json", report)
+    table.split.save(folder / "split.json")
+    rejected = table.collection.rejected
+    if rejected:
+        columns: dict[str, list[Any]] = {
+            "row": [one.row + 1 for one in rejected],
+            "text": [one.text for one in rejected],
+        }
+        with RowWriter(folder / "unreadable.csv", ["row", "text", "reason"]) as writer:
+            writer.write({**columns, "reason": [one.reason for one in rejected]})

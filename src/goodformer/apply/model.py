@@ -1,0 +1,92 @@
+"""A model as its user sees it: what it reads and what its answers are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from goodformer.data.molecule import FEATURES
+from goodformer.engine import Predictor, Run
+from goodformer.registry import InputError
+from goodformer.spec import Task
+
+MEANING = "meaning"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What goes into a model and what comes out, in the words of its user.
+
+    Attributes:
+        smiles: Column of the SMILES, None where the model reads graphs.
+        targets: Names of what is predicted.
+        classes: Names of the classes in the order of their codes; of 0 and 1 where targets are binary.
+    """
+
+    smiles: str | None
+    targets: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    @classmethod
+    def of_task(cls, task: Task, smiles: str | None) -> Self:
+        """The meaning of a task whose classes have no names but their numbers."""
+        if task.kind == "multiclass":
+            return cls(smiles, ("label",), tuple(str(code) for code in range(task.outputs)))
+        names = ("label",) if task.outputs == 1 else tuple(f"label_{place}" for place in range(task.outputs))
+        return cls(smiles, names, ("0", "1"))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained method with the meaning of its input and output."""
+
+    predictor: Predictor
+    meaning: Meaning
+
+    @classmethod
+    def open(cls, name: str | Path, runs: str | Path = "runs", weights: str = "best") -> Self:
+        """The model in a folder that `save` wrote, or of a trained run given by its folder or the start of its id."""
+        if (Path(name) / "model.json").is_file():
+            return cls.of(Predictor.load(name))
+        if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+            raise InputError(f"{name} holds neither a model nor a run; give a folder that goodformer fit wrote.")
+        return cls.of(Run.open(name, runs).predictor(weights))
+
+    @classmethod
+    def of(cls, predictor: Predictor) -> Self:
+        """A predictor with the meaning it was saved with, or the plain one of its task."""
+        kept = predictor.about.get(MEANING)
+        if kept is None:
+            smiles = "smiles" if predictor.recipe.features == FEATURES else None
+            return cls(predictor, Meaning.of_task(predictor.recipe.task, smiles))
+        try:
+            return cls(predictor, TypeAdapter(Meaning).validate_python(kept))
+        except ValidationError:
+            raise InputError("the model does not say what it predicts (damaged model.json); fit it again.") from None
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model into a folder that `open` reads."""
+        self.predictor.about[MEANING] = asdict(self.meaning)
+        return self.predictor.save(folder)
+
+
+def described(model: Model) -> dict[str, Any]:
+    """What a model is, as plain values."""
+    recipe = model.predictor.recipe
+    return {
+        "method": recipe.method["name"],
+        "model": recipe.model["name"],
+        "targets": list(model.meaning.targets),
+        "classes": list(model.meaning.classes),
+        "input": "graphs" if model.meaning.smiles is None else "SMILES",
+    }
+
+
+def fresh_names(wanted: Sequence[str], taken: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    """Names for new columns; all get a prefix where one of them is taken, so that no input column is lost."""
+    prefix = "goodformer_" if set(wanted) & set(taken) else ""
+    return [f"{prefix}{name}" for name in wanted]

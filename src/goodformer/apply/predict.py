@@ -1,0 +1,173 @@
+"""A table of answers beside a table of molecules or graphs, however long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from goodformer.apply.model import Model, fresh_names
+from goodformer.data.collection import Collection
+from goodformer.data.rows import Block, RowWriter, read_blocks
+from goodformer.engine import Predictions
+from goodformer.registry import InputError
+
+BLOCK = 1024
+"""Rows read, predicted and written at a time."""
+PROBLEM = "problem"
+Columns = dict[str, list[Any]]
+Watch = Callable[[int], None]
+"""Told how many rows are done."""
+
+
+def predict_file(
+    model: Model,
+    path: str | Path,
+    out: str | Path,
+    level: float | None = None,
+    smiles: str | None = None,
+    size: int = BLOCK,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Predict every row of a file and write it, with its answers, into another.
+
+    The order of rows and all their columns are kept. A row that cannot be read has empty answers and says why in the
+    column ``problem``. Rows pass through in blocks, so a file may be larger than memory, and nothing is at ``out``
+    before the last of them is written.
+
+    Args:
+        model: What predicts.
+        path: Rows to predict, see `goodformer.data.rows.read_blocks`.
+        out: Where to write them; the suffix says how (csv, tsv, parquet, json, jsonl).
+        level: Share of conformal sets that should hold the truth, 0.9 for example; no sets where not given.
+        smiles: Column of the SMILES; that of the training file where not given.
+        size: Rows of a block; changes no answer.
+        watch: Told how many rows are done.
+
+    Returns:
+        Counts of rows, of unreadable ones with the first reasons, and of those outside the domain.
+    """
+    counts = {"rows": 0, "unreadable": 0, "outside": 0}
+    problems: list[dict[str, Any]] = []
+    with ExitStack() as open_files:
+        writer: RowWriter | None = None
+        for block in model_blocks(model, path, smiles, size):
+            answers = answer_block(model, block, said_of(model, block.collection), level)
+            names = fresh_names(list(answers), block.columns)
+            if writer is None:
+                writer = open_files.enter_context(RowWriter(out, [*block.columns, *names]))
+            writer.write({**block.columns, **dict(zip(names, answers.values(), strict=True))})
+            problems += _problems(block.collection)
+            _count(counts, block, answers)
+            if watch:
+                watch(counts["rows"])
+        if writer is None:
+            raise InputError(f"{path} holds no row; give at least one to predict.")
+    return {**counts, "problems": problems[:20], "out": str(out)}
+
+
+def model_blocks(model: Model, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
+    """The rows of a file as the model reads them."""
+    column = smiles or model.meaning.smiles or "smiles"
+    return read_blocks(path, column, size, model.predictor.recipe.features)
+
+
+def said_of(model: Model, collection: Collection) -> Predictions | None:
+    """What is predicted of a collection's graphs; None where none of its rows can be read."""
+    return model.predictor.predict(collection.graphs) if len(collection.graphs) else None
+
+
+def answer_block(model: Model, block: Block, said: Predictions | None, level: float | None = None) -> Columns:
+    """Columns of answers for the rows of a block; empty where a row cannot be read."""
+    collection = block.collection
+    places = [int(row) - block.first for row in collection.rows]
+    answers: Columns = empty_answers(model, level) if said is None else answer(model, said, level)
+    columns: Columns = {name: _spread(values, places, collection.count) for name, values in answers.items()}
+    columns[PROBLEM] = [None] * collection.count
+    for rejected in collection.rejected:
+        columns[PROBLEM][rejected.row - block.first] = rejected.reason
+    return columns
+
+
+def answer(model: Model, said: Predictions, level: float | None = None) -> Columns:
+    """What the model says of each graph: class, calibrated probabilities, domain score, conformal set."""
+    columns = predicted_columns(model, said)
+    if said.domain_score is not None and said.outside is not None:
+        columns["domain_score"] = _rounded(said.domain_score)
+        columns["outside"] = said.outside.tolist()
+    if level is not None:
+        columns["set"] = _sets(model, said.logits, level)
+    return columns
+
+
+def predicted_columns(model: Model, said: Predictions) -> Columns:
+    """The predicted class and the probability of every class, or of every binary target."""
+    shares = said.probabilities if said.calibrated is None else said.calibrated  # (B, C)
+    meaning, task = model.meaning, model.predictor.recipe.task
+    if task.kind == "binary" and task.outputs > 1:
+        return _many_targets(model, said.classes, shares)
+    if task.kind == "binary":
+        shares = torch.cat((1 - shares, shares), 1)  # (B, 2)
+    codes = said.classes.flatten().tolist()
+    columns: Columns = {"predicted": [meaning.classes[code] for code in codes]}
+    columns |= {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(meaning.classes)}
+    return columns
+
+
+def _many_targets(model: Model, classes: Tensor, shares: Tensor) -> Columns:
+    """Class and probability of each of several binary targets."""
+    columns: Columns = {}
+    for place, target in enumerate(model.meaning.targets):
+        columns[f"{target}_predicted"] = [model.meaning.classes[code] for code in classes[:, place].tolist()]
+        columns[f"{target}_p"] = _rounded(shares[:, place])
+    return columns
+
+
+def _sets(model: Model, logits: Tensor, level: float) -> list[str]:
+    """The names of the classes in each conformal set, separated by ``|``."""
+    sureness, meaning, task = model.predictor.sureness, model.meaning, model.predictor.recipe.task
+    if sureness is None:
+        raise InputError("the model knows no conformal sets; fit it by goodformer fit, or leave --sets out.")
+    if task.kind == "binary" and task.outputs > 1:
+        raise InputError("conformal sets are for one target; this model predicts several, leave --sets out.")
+    chosen = sureness.sets(logits, level)  # (B, C), or (B, 1, 2) for a binary target
+    rows = chosen.reshape(len(logits), -1).tolist()
+    return ["|".join(name for name, inside in zip(meaning.classes, row, strict=True) if inside) for row in rows]
+
+
+def empty_answers(model: Model, level: float | None) -> Columns:
+    """The columns of `answer` without a row, for a block of which nothing can be read."""
+    meaning, task = model.meaning, model.predictor.recipe.task
+    names = ["predicted", *(f"p_{name}" for name in meaning.classes)]
+    if task.kind == "binary" and task.outputs > 1:
+        names = [f"{target}_{part}" for target in meaning.targets for part in ("predicted", "p")]
+    names += ["domain_score", "outside"] if model.predictor.sureness is not None else []
+    return {name: [] for name in (*names, *(["set"] if level is not None else []))}
+
+
+def _spread(values: list[Any], places: list[int], count: int) -> list[Any]:
+    """Values at their places among ``count`` rows, None elsewhere."""
+    column: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        column[place] = value
+    return column
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(value, 6) for value in values.double().tolist()]
+
+
+def _problems(collection: Collection) -> list[dict[str, Any]]:
+    """Rows that cannot be read, counted from 1 as people do."""
+    return [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
+
+
+def _count(counts: dict[str, int], block: Block, answers: Mapping[str, list[Any]]) -> None:
+    """Add a block to the counts, in place."""
+    counts["rows"] += block.collection.count
+    counts["unreadable"] += len(block.collection.rejected)
+    counts["outside"] += sum(value is True for value in answers.get("outside", []))

@@ -1,0 +1,89 @@
+"""``goodformer fit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+
+
+def command(
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    target: Annotated[
+        list[str], typer.Option("--target", "-t", help="Column to predict; repeat it for several targets.")
+    ],
+    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    split: Annotated[
+        str,
+        typer.Option(
+            help="How new data will differ: scaffold, size, cluster, random, column:NAME, file:PATH. "
+            "auto is scaffold for molecules and size for other graphs."
+        ),
+    ] = "auto",
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
+    method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
+    model: Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Settings by name.")] = "default",
+    overrides: options.Set = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; by default as many as the data need.")] = None,
+    runs: options.Runs = Path("runs"),
+    device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
+    threads: options.Threads = 1,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Fit a model to your own molecules or graphs; then predict, and explain.
+
+    [bold]Examples[/bold]
+
+      goodformer fit bace.csv --smiles mol --target Class --split scaffold -o bace
+      goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
+      goodformer fit graphs.jsonl --target label --split size -o mine
+      goodformer predict bace new.csv -o answers.csv
+      goodformer explain bace new.csv -o pictures
+
+    Parts of the rows are kept back: some like the training rows, some that differ from them as --split says, so that
+    the report tells what the model is worth on new data of either kind. Rows that cannot be read are listed, never
+    dropped in silence. The same command continues a fit that was stopped.
+    """
+    with output.working():
+        from goodformer.apply.fit import Source, fit_file
+        from goodformer.engine import Hardware
+
+        given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
+        source = Source(data, tuple(target), smiles, split, seed)
+        hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
+        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware)
+    output.document(report) if as_json else _show(report)
+
+
+def _show(report: dict[str, Any]) -> None:
+    """What the model is worth on each part, what could not be read, and what to do next."""
+    from goodformer.cli.train import SPLIT_NAMES
+
+    metric = report["metric"]
+    rows = [
+        [label, report["counts"][split], report["splits"][split].get(metric)] for split, label in SPLIT_NAMES.items()
+    ]
+    title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
+    note = f"epoch {report['selected_epoch']} of {report['epochs']}, chosen by the rule {report['selection']}"
+    output.table(["part", "rows", metric], rows, title=title, note=note)
+    typer.echo(report["distance"].get("sentence", ""))
+    show_problems(report)
+    typer.echo(f"model: {report['folder']}  (report.json, split.json)")
+    typer.echo(f"next:  goodformer predict {report['folder']} NEW.csv -o answers.csv")
+
+
+def show_problems(report: dict[str, Any]) -> None:
+    """The first rows that could not be read, with the reason."""
+    if not report["unreadable"]:
+        return
+    typer.echo(f"{report['unreadable']} of {report['rows']} rows cannot be read:")
+    for problem in report["problems"][:5]:
+        typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
+    if report["unreadable"] > 5:
+        typer.echo(f"  and {report['unreadable'] - 5} more")

@@ -1,0 +1,59 @@
+"""``goodformer predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+
+
+def command(
+    model: options.ModelName,
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: .csv, .tsv, .parquet, .json or .jsonl.")
+    ] = Path("answers.csv"),
+    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    sets: Annotated[
+        float | None,
+        typer.Option(min=0.5, max=0.999, help="Also give sets of classes that hold the truth in this share of cases."),
+    ] = None,
+    weights: options.Weights = "best",
+    runs: options.Runs = Path("runs"),
+    threads: options.Threads = 1,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Predict every row of a file: class, calibrated probability, and whether the input is outside the domain.
+
+    [bold]Examples[/bold]
+
+      goodformer predict bace new.csv -o answers.csv
+      goodformer predict bace library.parquet -o answers.parquet --sets 0.9
+      goodformer predict mine graphs.jsonl -o answers.jsonl
+
+    Every row comes out, in the same order and with all its columns; a row that cannot be read has empty answers and the
+    reason in the column problem. domain_score is the share of validation graphs that are less unusual than the row;
+    outside is true where it is above 0.95. Files larger than memory are fine.
+    """
+    with output.working():
+        from goodformer.apply.model import Model
+        from goodformer.apply.predict import predict_file
+        from goodformer.cli.locate import limit_threads
+
+        limit_threads(threads)
+        with output.counting("rows", hidden=quiet) as watch:
+            report = predict_file(Model.open(model, runs, weights), data, out, sets, smiles, watch=watch)
+    output.document(report) if as_json else _show(report)
+
+
+def _show(report: dict[str, Any]) -> None:
+    """How many rows, how many of them should not be trusted, and where the answers are."""
+    from goodformer.cli.fit import show_problems
+
+    typer.echo(f"{report['rows']} rows, {report['outside']} outside the domain of the training data")
+    show_problems(report)
+    typer.echo(f"answers: {report['out']}")

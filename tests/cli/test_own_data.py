@@ -1,0 +1,157 @@
+"""A user's own table from the command line: fit, predict, explain."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from goodformer import cli
+from tests.apply.molecules import write_table
+from tests.cli.conftest import Command
+
+QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def model(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of small molecules, two rows of whose table cannot be read."""
+    place = tmp_path_factory.mktemp("own")
+    write_table(place / "mine.csv")
+    words = ["fit", place / "mine.csv", "--target", "nitro", "--split", "random", "--epochs", "8", *QUICK]
+    words += ["--set", "training.learning_rate=0.01", "-o", place / "model", "--runs", place / "runs"]
+    assert cli.run([str(word) for word in words]) == 0
+    return place / "model"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_report_tells_what_was_fitted_and_what_could_not_be_read(model: Path) -> None:
+    report = json.loads((model / "report.json").read_text())
+    assert (report["rows"], report["unreadable"], report["graphs"]) == (258, 2, 256)
+    assert [one["row"] for one in report["problems"]] == [4, 10]
+    assert report["classes"] == ["no", "yes"]
+    assert sum(report["counts"].values()) == 256
+    assert (report["splits"]["id_test"]["rocauc"] or 0) > 0.9
+    assert [row["row"] for row in rows_of(model / "unreadable.csv")] == ["4", "10"]
+
+
+def test_every_row_comes_out_in_order_with_its_columns(model: Path, command: Command) -> None:
+    given = write_table(Path("new.csv"))
+    answer = command("predict", model, "new.csv", "-o", "answers.csv", "--sets", "0.9", "--json")
+    assert answer.code == 0
+    assert (answer.json["rows"], answer.json["unreadable"]) == (258, 2)
+    found = rows_of(Path("answers.csv"))
+    assert [{name: row[name] for name in ("name", "smiles", "nitro")} for row in found] == given
+    broken, fine = found[3], [row for row in found if not row["problem"]]
+    assert broken["predicted"] == broken["p_yes"] == broken["domain_score"] == ""
+    assert "open parentheses" in broken["problem"]
+    assert sum(row["predicted"] == row["nitro"] for row in fine) > 0.9 * len(fine)
+    for row in fine:
+        assert abs(float(row["p_no"]) + float(row["p_yes"]) - 1) < 1e-5
+        assert row["predicted"] in row["set"].split("|")
+
+
+def test_the_size_of_blocks_changes_no_answer(model: Path, tmp_path: Path) -> None:
+    from goodformer.apply.model import Model
+    from goodformer.apply.predict import predict_file
+
+    write_table(tmp_path / "new.csv")
+    made = {size: tmp_path / f"{size}.csv" for size in (7, 1024)}
+    for size, path in made.items():
+        predict_file(Model.open(model), tmp_path / "new.csv", path, size=size)
+    small, large = (rows_of(path) for path in made.values())
+    for one, other in zip(small, large, strict=True):
+        assert one["predicted"] == other["predicted"]
+        assert abs(float(one["p_yes"] or 0) - float(other["p_yes"] or 0)) < 1e-4
+
+
+def test_an_input_column_is_never_overwritten(model: Path, command: Command) -> None:
+    Path("new.csv").write_text("smiles,predicted\nCC,mine\n")
+    assert command("predict", model, "new.csv", "-o", "out.csv", "--quiet").code == 0
+    row = rows_of(Path("out.csv"))[0]
+    assert row["predicted"] == "mine"
+    assert row["goodformer_predicted"] in ("no", "yes")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json", "jsonl", "tsv"])
+def test_answers_are_written_in_every_format(model: Path, command: Command, suffix: str) -> None:
+    write_table(Path("new.csv"))
+    assert command("predict", model, "new.csv", "-o", f"answers.{suffix}", "--quiet").code == 0
+    rows = read_any(Path(f"answers.{suffix}"))
+    assert len(rows) == 258
+    assert rows[3]["predicted"] in (None, "")
+    assert float(rows[0]["p_yes"]) >= 0
+
+
+def read_any(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        return list(pq.read_table(path).to_pylist())
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return list(json.loads(text))
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()]
+    return list(csv.DictReader(text.splitlines(), delimiter="\t"))
+
+
+def test_scores_are_aligned_with_atoms_and_bonds(model: Path, command: Command) -> None:
+    Path("new.csv").write_text("smiles\nCCO\nnonsense\nc1ccccc1C[N+](=O)[O-]\n")
+    answer = command("explain", model, "new.csv", "-o", "why", "--count", "2", "--json")
+    assert answer.code == 0
+    edges, nodes = rows_of(Path("why/edges.csv")), rows_of(Path("why/nodes.csv"))
+    assert [(row["row"], row["source"], row["target"]) for row in edges[:2]] == [("1", "0", "1"), ("1", "1", "2")]
+    assert {row["row"] for row in edges} == {"1", "3"}
+    assert [row["node"] for row in nodes if row["row"] == "3"] == [str(place) for place in range(10)]
+    assert Path("why/subgraphs.png").stat().st_size > 5000
+    assert answer.json["explanation"] == "post-hoc"
+    assert len(rows_of(Path("why/answers.csv"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["predict", "MODEL", "none.csv"], "no file none.csv"),
+        (["predict", "MODEL", "other.csv"], "no column 'smiles'"),
+        (["predict", "MODEL", "new.csv", "-o", "answers.xyz"], "xyz"),
+        (["predict", "nowhere", "new.csv"], "nowhere"),
+        (["explain", "MODEL", "bad.csv"], "no row that can be read"),
+        (["fit", "new.csv", "--target", "label"], "no column 'label'"),
+        (["fit", "one.csv", "--target", "y"], "y"),
+    ],
+)
+def test_bad_input_gets_one_sentence(model: Path, command: Command, words: list[str], sentence: str) -> None:
+    Path("new.csv").write_text("smiles\nCC\n")
+    Path("other.csv").write_text("text\nCC\n")
+    Path("bad.csv").write_text("smiles\nnonsense\n")
+    Path("one.csv").write_text("smiles,y\nCC,1\nCCC,1\n")
+    answer = command(*(str(model) if word == "MODEL" else word for word in words))
+    assert answer.code == 2
+    assert sentence in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert not Path("answers.csv").exists()
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("GOODFORMER_DATA", "none"), "bace").is_dir(),
+    reason="GOODFORMER_DATA holds no bace/bace.csv",
+)
+def test_bace_and_bbbp_from_table_to_pictures(command: Command) -> None:
+    data = Path(os.environ["GOODFORMER_DATA"])
+    fitted = command("fit", data / "bace" / "bace.csv", "--target", "Class", "--epochs", "2", *QUICK, "-o", "bace")
+    assert fitted.code == 0
+    bbbp = data / "bbbp" / "BBBP.csv"
+    said = command("predict", "bace", bbbp, "-o", "answers.csv", "--json").json
+    assert (said["rows"], said["unreadable"]) == (2050, 11)
+    assert said["outside"] > 0.2 * 2050
+    Path("some.csv").write_text("".join(bbbp.read_text().splitlines(keepends=True)[:20]))
+    assert command("explain", "bace", "some.csv", "--count", "4", "-o", "why").code == 0
+    assert Path("why/subgraphs.png").is_file()

@@ -1,0 +1,153 @@
+"""scikit-learn's verbs over molecules and graphs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+from torch_geometric.data import Data
+
+from goodformer import GraphClassifier, InputError
+from goodformer.data import load_benchmark
+from tests.apply.molecules import molecules
+
+SMALL = {"model.dim": 16, "model.layers": 2, "training.batch_size": 32, "training.learning_rate": 0.005}
+FAST = {"method": "erm", "model": "gin", "settings": SMALL, "epochs": 12, "split": "random"}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> GraphClassifier:
+    smiles, labels = molecules()
+    return GraphClassifier(**FAST).fit(smiles, np.where(labels, "nitro", "none"))
+
+
+def test_it_learns_what_decides_and_names_the_classes_as_given(fitted: GraphClassifier) -> None:
+    smiles, labels = molecules()
+    assert list(fitted.classes_) == ["nitro", "none"]
+    assert fitted.score(smiles, np.where(labels, "nitro", "none")) > 0.9
+    shares = fitted.predict_proba(smiles)
+    assert shares.shape == (len(smiles), 2)
+    assert np.allclose(shares.sum(1), 1)
+    assert (fitted.classes_[shares.argmax(1)] == fitted.predict(smiles)).all()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
+        estimator_checks.check_estimator_cloneable,
+        estimator_checks.check_estimator_repr,
+        estimator_checks.check_estimator_tags_renamed,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_mixin_order,
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_set_params,
+        estimator_checks.check_valid_tag_types,
+    ],
+)
+def test_scikit_learns_checks_that_need_no_table_of_numbers_pass(check: Callable[[str, GraphClassifier], None]) -> None:
+    check("GraphClassifier", GraphClassifier())
+
+
+def test_scikit_learn_has_no_other_check_for_this_input() -> None:
+    results = estimator_checks.check_estimator(GraphClassifier(), on_skip=None, on_fail=None)
+    assert results
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+
+
+def test_parameters_are_stored_as_given_and_clones_are_unfitted(fitted: GraphClassifier) -> None:
+    twin = clone(fitted)
+    assert twin.get_params() == fitted.get_params()
+    assert not hasattr(twin, "model_")
+    with pytest.raises(Exception, match="not fitted"):
+        twin.predict(["CC"])
+
+
+def test_a_pickled_classifier_says_the_same(fitted: GraphClassifier) -> None:
+    smiles = molecules()[0][:20]
+    again = pickle.loads(pickle.dumps(fitted))
+    assert (again.predict_proba(smiles) == fitted.predict_proba(smiles)).all()
+
+
+def test_a_saved_classifier_says_the_same(fitted: GraphClassifier, tmp_path: Path) -> None:
+    smiles = molecules()[0][:20]
+    again = GraphClassifier.load(fitted.save(tmp_path / "model"))
+    assert (again.predict_proba(smiles) == fitted.predict_proba(smiles)).all()
+    assert (again.predict(smiles) == fitted.predict(smiles)).all()
+    assert (again.domain_score(smiles) == fitted.domain_score(smiles)).all()
+
+
+def test_the_same_seed_gives_the_same_classifier_and_the_random_state_of_others_is_left_alone() -> None:
+    smiles, labels = molecules()
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    one, two = (GraphClassifier(**{**FAST, "epochs": 1}).fit(smiles, labels) for _ in range(2))
+    assert (one.predict_proba(smiles) == two.predict_proba(smiles)).all()
+    assert (torch.get_rng_state() == before).all()
+
+
+def test_cross_validation_grid_search_and_pipelines_work() -> None:
+    smiles, labels = molecules()
+    some = GraphClassifier(**{**FAST, "epochs": 1})
+    assert len(cross_val_score(some, smiles, labels, cv=2)) == 2
+    search = GridSearchCV(some, {"method": ["erm", "gsat"]}, cv=2).fit(smiles, labels)
+    assert search.best_params_["method"] in ("erm", "gsat")
+    line = make_pipeline(FunctionTransformer(lambda texts: [text.strip() for text in texts]), some)
+    assert line.fit([f" {one} " for one in smiles], labels).predict(smiles).shape == (len(smiles),)
+
+
+def test_the_unlike_is_outside_and_the_like_is_not(fitted: GraphClassifier) -> None:
+    smiles = molecules()[0]
+    assert fitted.outside(smiles).mean() < 0.3
+    peptide = "NCC(=O)" * 30 + "O"
+    assert fitted.domain_score([peptide])[0] > 0.9
+    assert fitted.outside([peptide])[0]
+
+
+def test_graphs_of_three_classes_with_environments_are_learnt() -> None:
+    graphs = load_benchmark("good-motif", domain="basis", graphs=300).splits["train"]
+    plain = [Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in graphs]
+    labels, env = graphs.graph["y"].numpy(), graphs.graph["env"].numpy()
+    some = GraphClassifier(**{**FAST, "method": "vrex", "epochs": 1, "split": "size"}).fit(plain, labels, env)
+    assert some.predict_proba(plain).shape == (len(plain), 3)
+    assert set(some.predict(plain)) <= {0, 1, 2}
+
+
+def test_networkx_graphs_and_several_targets_with_missing_labels_are_learnt() -> None:
+    graphs = [nx.cycle_graph(5 + place % 7) if place % 2 else nx.path_graph(5 + place % 7) for place in range(60)]
+    labels = np.array([[place % 2, (place % 7) > 3] for place in range(60)], dtype=float)
+    labels[::9, 1] = np.nan
+    some = GraphClassifier(**{**FAST, "epochs": 80}).fit(graphs, labels)
+    assert some.predict(graphs).shape == some.predict_proba(graphs).shape == (60, 2)
+    assert ((some.predict(graphs)[:, 0] == labels[:, 0]).mean()) > 0.8
+
+
+def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> None:
+    report = fitted.explain(molecules()[0][:3], tmp_path)
+    assert len(report["graphs"]) == 3
+    assert Path(report["picture"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("smiles", "labels", "sentence"),
+    [
+        (["CC", "c1ccc(cc1"], [0, 1], "item 1 of X"),
+        (["CC", "CCC"], [0], "y has 1 entries for 2 graphs"),
+        (["CC", "CCC"], [1, 1], "one class only"),
+        ([3, 4], [0, 1], "give SMILES"),
+    ],
+)
+def test_bad_input_gets_one_sentence(smiles: list, labels: list, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        GraphClassifier(**FAST).fit(smiles, labels)
