@@ -264,7 +264,7 @@ def _as_molecules(predictor: Predictor, found: Explained) -> Sequence[str | Data
     """What draws the graphs as structural formulas: SMILES, or their own codes; None where they are no molecules."""
     if found.smiles is not None:
         return found.smiles
-    if predictor.recipe.features.edge is None or "attr" not in found.graphs.edge:
+    if "attr" not in found.graphs.edge:
         return None
     from goodformer.data.molecule import FEATURES
 

@@ -194,6 +194,7 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str])
     height, lines = round(0.8 * width), max(title.count("\n") + 1 for title in titles)
     pitch = height + LINE * lines + 14
     canvas = canvas_of(columns * width, rows * pitch + _key_height(columns * width), width, height)
+    canvas.ClearDrawing()
     _set_options(canvas.drawOptions())
     corners = [(place % columns * width, place // columns * pitch) for place in range(len(parts))]
     for part, title, corner in zip(parts, titles, corners, strict=True):
@@ -216,7 +217,7 @@ def _set_options(options: Any) -> None:
     """Black letters and lines on coloured bands."""
     options.useBWAtomPalette()
     options.prepareMolsBeforeDrawing = False
-    options.clearBackground = False  # once for the canvas below, not by every panel over its neighbours
+    options.clearBackground = False  # done once for all panels
     options.fixedBondLength = 36
     options.bondLineWidth = BOND
     options.scaleBondWidth = False

@@ -24,11 +24,12 @@ from torch_geometric.explain.config import MaskType
 
 from goodformer.data.graphs import GraphSet
 from goodformer.explain.subgraph import Undirected
-from goodformer.methods.base import Method, losses
+from goodformer.methods.base import Method
 from goodformer.registry import InputError, unknown
 from goodformer.spec import Task
 
-Loss = Callable[[Tensor], Tensor]
+Odds = Callable[[Tensor], Tensor]
+"""Log-odds of what was predicted (B, T) as a function of the weights of undirected edges (M,)."""
 
 
 class WeightedMethod(nn.Module):
@@ -47,7 +48,10 @@ class WeightedMethod(nn.Module):
 
 
 class EdgeAlgorithm(ExplainerAlgorithm):
-    """What the algorithms share: one weight for both directions of an edge, and the loss of what was predicted."""
+    """What the algorithms share: one weight for both directions of an edge, and the log-odds of what was predicted.
+
+    Log-odds and not probabilities, because where a model is certain no single edge moves its probability any more.
+    """
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -70,40 +74,38 @@ class EdgeAlgorithm(ExplainerAlgorithm):
     ) -> Explanation:
         """The score of every directed edge as PyG's ``edge_mask`` (E,), equal for both directions."""
         pairs = Undirected.among(edge_index, graphs.ptr)
-        y = target if self.task.kind == "multiclass" else target.view(-1, self.task.outputs).float()
 
-        def lost(weight: Tensor) -> Tensor:
-            logits = model(x, edge_index, graphs, weight[pairs.number])
-            return losses(self.task, logits, y)
+        def odds(weight: Tensor) -> Tensor:
+            return log_odds(self.task, model(x, edge_index, graphs, weight[pairs.number]), target)
 
-        return Explanation(edge_mask=self.scores(lost, pairs)[pairs.number])
+        return Explanation(edge_mask=self.scores(odds, pairs)[pairs.number])
 
-    def scores(self, lost: Loss, pairs: Undirected) -> Tensor:
-        """The score of each undirected edge (M,), given the prediction's loss (B,) as a function of weights (M,)."""
+    def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
+        """The score of each undirected edge (M,)."""
         raise NotImplementedError
 
 
 class Occlusion(EdgeAlgorithm):
-    """s_e = log p(G) - log p(G without e): how much less likely the prediction is when this edge alone is silenced.
+    """s_e = o(G) - o(G without e): what the log-odds of the prediction lose when this edge alone is silenced.
 
     Step i silences the i-th edge of every graph of the batch, so that there are as many passes as the largest graph has
     edges, without gradients.
     """
 
     @torch.no_grad()
-    def scores(self, lost: Loss, pairs: Undirected) -> Tensor:
-        """Loss without each edge less that of the whole graph, (M,)."""
+    def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
+        """Log-odds of the whole graph less those without each edge, mean over targets, (M,)."""
         ones = torch.ones(len(pairs.graph), device=pairs.graph.device)
-        whole, found = lost(ones), torch.zeros_like(ones)  # (B,), (M,)
+        whole, found = odds(ones).mean(1), torch.zeros_like(ones)  # (B,), (M,)
         for step in range(int(pairs.counts.max()) if len(pairs.counts) else 0):
             at = pairs.start[pairs.counts > step] + step  # one edge of every graph that has so many
-            weight = ones.index_fill(0, at, 0.0)
-            found[at] = (lost(weight) - whole)[pairs.graph[at]]
+            without = odds(ones.index_fill(0, at, 0.0)).mean(1)  # (B,)
+            found[at] = (whole - without)[pairs.graph[at]]
         return found
 
 
 class PathGradient(EdgeAlgorithm):
-    """s_e = integral over a from 0 to 1 of d log p(a) / d w_e, where all edges weigh a; scores add up to the change.
+    """s_e = integral over a from 0 to 1 of do / dw_e where all edges weigh a; the scores add up to o(G) - o(no edge).
 
     Integrated gradients (Sundararajan et al., 2017) along the way from no edge to the whole graph: a fixed number of
     passes, however large the graph is.
@@ -113,12 +115,12 @@ class PathGradient(EdgeAlgorithm):
         super().__init__(task)
         self.steps = steps
 
-    def scores(self, lost: Loss, pairs: Undirected) -> Tensor:
+    def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
         """The mean gradient over the middles of equal steps, (M,)."""
         total = torch.zeros(len(pairs.graph), device=pairs.graph.device)
         for step in range(self.steps):
             weight = torch.full_like(total, (step + 0.5) / self.steps).requires_grad_()
-            total -= torch.autograd.grad(lost(weight).sum(), weight)[0]
+            total += torch.autograd.grad(odds(weight).mean(1).sum(), weight)[0]
         return total / self.steps
 
 
@@ -134,7 +136,7 @@ class MaskSearch(EdgeAlgorithm):
         super().__init__(task)
         self.steps, self.rate, self.size, self.entropy = steps, rate, size, entropy
 
-    def scores(self, lost: Loss, pairs: Undirected) -> Tensor:
+    def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
         """The mask after the last step, (M,)."""
         logits = torch.zeros(len(pairs.graph), device=pairs.graph.device, requires_grad=True)
         adam = torch.optim.Adam([logits], self.rate)
@@ -142,10 +144,19 @@ class MaskSearch(EdgeAlgorithm):
         for _ in range(self.steps):
             mask = logits.sigmoid()
             doubt = -(mask * F.logsigmoid(logits) + (1 - mask) * F.logsigmoid(-logits))
-            terms = lost(mask).sum() + 2 * self.size * mask.sum() + self.entropy * (share * doubt).sum()
+            risk = F.softplus(-odds(mask)).mean(1).sum()  # -log p of what was predicted
+            terms = risk + 2 * self.size * mask.sum() + self.entropy * (share * doubt).sum()
             (logits.grad,) = torch.autograd.grad(terms, logits)
             adam.step()
         return logits.detach().sigmoid()
+
+
+def log_odds(task: Task, logits: Tensor, target: Tensor) -> Tensor:
+    """log p / (1 - p) of the predicted class (B, 1), or of the predicted side of each binary target (B, T)."""
+    if task.kind == "multiclass":
+        said = target[:, None]
+        return logits.gather(1, said) - logits.scatter(1, said, -torch.inf).logsumexp(1, keepdim=True)
+    return torch.where(target.view_as(logits) > 0, logits, -logits)
 
 
 ALGORITHMS: dict[str, type[EdgeAlgorithm]] = {"occlusion": Occlusion, "gradient": PathGradient, "mask": MaskSearch}

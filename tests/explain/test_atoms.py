@@ -1,0 +1,177 @@
+"""Structural formulas with what decides in colour, read back from the files."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex, to_rgb
+from PIL import Image
+from rdkit import Chem
+from torch import Tensor
+from torch_geometric.data import Data
+
+from goodformer.data.molecule import featurise
+from goodformer.explain.atoms import CHOSEN, OTHERS, draw_molecule, draw_molecules, highlights
+from goodformer.registry import InputError
+
+PROPANOL = "CCCO"
+DATA = Path(os.environ.get("GOODFORMER_DATA", "/nowhere"))
+
+
+def graph_of(smiles: str) -> Data:
+    return featurise([smiles]).graphs[0]
+
+
+def scored(graph: Data, seed: int = 0) -> Tensor:
+    return torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed))
+
+
+def fills(path: Path) -> dict[int, set[str]]:
+    """Colours that fill each bond in an SVG, by RDKit's number of the bond."""
+    found: dict[int, set[str]] = {}
+    for element in ElementTree.parse(path).iter():
+        bond = re.match(r"bond-(\d+) ", element.get("class", ""))
+        fill = re.search(r"fill:(#[0-9A-Fa-f]{6})", element.get("style", ""))
+        if bond and fill:
+            found.setdefault(int(bond[1]), set()).add(fill[1].lower())
+    return found
+
+
+def pixels(path: Path, colour: str) -> int:
+    """How many pixels of a picture have just this colour."""
+    image = np.asarray(Image.open(path).convert("RGB")).astype(int)
+    return int((np.abs(image - np.round(255 * np.array(to_rgb(colour)))).max(-1) <= 1).sum())
+
+
+def test_chosen_bonds_are_strong_and_the_rest_shaded_by_score(tmp_path: Path) -> None:
+    graph = graph_of(PROPANOL)  # bonds 0: C-C, 1: C-C, 2: C-O
+    scores = torch.tensor([0.0, 0.0, 1.0, 1.0, 9.0, 5.0])
+    path = draw_molecule(PROPANOL, graph.edge_index, scores, tmp_path / "one.svg", "propanol", k=1)
+    found = fills(path)
+    assert to_hex(CHOSEN(1.0)) in found[2]
+    assert to_hex(OTHERS(1.0)) in found[1]
+    assert found[0] <= {"#ffffff", "#000000"}
+    assert not any(to_hex(CHOSEN(1.0)) in found[bond] for bond in (0, 1))
+
+
+def test_the_best_of_several_chosen_bonds_is_the_strongest() -> None:
+    graph = graph_of(PROPANOL)
+    part = highlights(PROPANOL, graph.edge_index, torch.tensor([3.0, 3.0, 2.0, 2.0, 1.0, 1.0]), k=2)
+    assert part.bonds[0] == pytest.approx(CHOSEN(1.0)[:3])
+    assert part.bonds[1] == pytest.approx(CHOSEN(0.0)[:3])
+    assert part.atoms[0] == pytest.approx(CHOSEN(1.0)[:3])  # the mean of its only bond
+    assert part.atoms[1] == pytest.approx(CHOSEN(2 / 3)[:3], abs=0.01)  # 2.5 between 1.5 (atom 2) and 3
+    assert part.atoms[3] == pytest.approx(OTHERS(0.0)[:3])  # oxygen, which no chosen bond touches
+
+
+def test_the_order_of_edges_does_not_matter(tmp_path: Path) -> None:
+    smiles = "CC(=O)Nc1ccc(O)cc1"
+    graph = graph_of(smiles)
+    scores, order = scored(graph), torch.randperm(graph.num_edges, generator=torch.Generator().manual_seed(5))
+    first = draw_molecule(smiles, graph.edge_index, scores, tmp_path / "a.svg")
+    second = draw_molecule(smiles, graph.edge_index[:, order], scores[order], tmp_path / "b.svg")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_png_opens_and_has_the_colours(tmp_path: Path) -> None:
+    smiles = ["CC(=O)Nc1ccc(O)cc1", "CC(=O)Oc1ccccc1C(=O)O"]
+    graphs = [graph_of(one) for one in smiles]
+    path = draw_molecules(
+        smiles,
+        [graph.edge_index for graph in graphs],
+        [scored(graph) for graph in graphs],
+        tmp_path / "deep" / "two.png",
+        ["paracetamol\npredicted 1", "aspirin\npredicted 0"],
+        k=3,
+    )
+    width, height = Image.open(path).size
+    assert width > height > 300
+    assert pixels(path, to_hex(CHOSEN(1.0))) > 300
+    assert pixels(path, "#ffffff") > width * height / 2
+    assert not list(path.parent.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "C",
+        "[Na+].[Cl-]",
+        "[Na+].CC(=O)[O-].O",
+        "[H][H]",
+        "[2H]OC([2H])([2H])[2H]",
+        "[H]OC([H])([H])[H]",
+        "C" * 200,
+        "CCC1=[O+][Cu-3]2([O+]=C(CC)C1)[O+]=C(CC)CC(CC)=[O+]2",
+        "F/C=C/[C@@H](N)C(=O)O",
+        "c1ccc2c(c1)[nH]c1ccccc12",
+    ],
+    ids=lambda smiles: smiles[:12],
+)
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_odd_molecules_are_drawn(tmp_path: Path, smiles: str, form: str) -> None:
+    graph = graph_of(smiles)
+    path = draw_molecule(smiles, graph.edge_index, scored(graph), tmp_path / f"odd.{form}", "a title\nof two lines")
+    assert path.stat().st_size > 1500
+    from_codes = draw_molecule(
+        graph, graph.edge_index, scored(graph), tmp_path / f"codes.{form}", "a title\nof two lines"
+    )
+    assert from_codes.stat().st_size == pytest.approx(path.stat().st_size, rel=0.2)
+
+
+def test_hydrogens_that_are_nodes_are_drawn_as_atoms() -> None:
+    smiles = "[H]C([H])([H])[H]"
+    hidden = highlights(smiles, torch.empty(2, 0, dtype=torch.long), torch.empty(0))
+    assert hidden.mol.GetNumAtoms() == 1
+    star = torch.tensor([[0, 1, 1, 1], [1, 2, 3, 4]])
+    assert highlights(smiles, star, torch.rand(4)).mol.GetNumAtoms() == 5
+
+
+@pytest.mark.parametrize("smiles", ["N[C@@H](C)C(=O)O", "F/C=C/Cl", "[O-][N+](=O)c1ccccc1", "[Na+].[Cl-]", "[CH3]"])
+def test_codes_give_back_the_molecule(smiles: str) -> None:
+    graph = graph_of(smiles)
+    part = highlights(graph, graph.edge_index, scored(graph))
+    assert Chem.CanonSmiles(Chem.MolToSmiles(part.mol)) == Chem.CanonSmiles(smiles)
+
+
+def test_a_long_title_is_cut_and_a_large_molecule_gets_a_large_panel(tmp_path: Path) -> None:
+    small, large = "CCO", "CC" * 40
+    sizes = []
+    for smiles in (small, large):
+        graph = graph_of(smiles)
+        path = draw_molecule(smiles, graph.edge_index, scored(graph), tmp_path / "a.png", "x" * 500)
+        sizes.append(Image.open(path).size[0])
+    assert sizes[0] < sizes[1] <= 900
+
+
+@pytest.mark.parametrize(
+    ("smiles", "name", "word"),
+    [("CCO", "a.docx", "end a.docx in .png or .svg"), ("CCC(", "a.png", "valid SMILES"), ("CCOC", "a.png", "bonds of")],
+)
+def test_bad_calls_say_what_to_do(tmp_path: Path, smiles: str, name: str, word: str) -> None:
+    graph = graph_of("CCO")
+    with pytest.raises(InputError, match=word):
+        draw_molecule(smiles, graph.edge_index, scored(graph), tmp_path / name)
+    with pytest.raises(InputError, match="as many of each"):
+        draw_molecules(["CCO"], [], [], tmp_path / "a.png", [])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not (DATA / "hiv" / "HIV.csv").is_file(), reason="GOODFORMER_DATA holds no hiv/HIV.csv")
+def test_real_molecules_are_drawn_from_smiles_and_from_codes(tmp_path: Path) -> None:
+    with (DATA / "hiv" / "HIV.csv").open() as file:
+        rows = [row["smiles"] for row in csv.DictReader(file)]
+    taken = [*rows[::4000], max(rows, key=len)]
+    molecules = featurise(taken)
+    smiles, graphs = [taken[row] for row in molecules.rows.tolist()], list(molecules.graphs)
+    indices, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
+    path = draw_molecules(smiles, indices, scores, tmp_path / "hiv.png", [""] * len(graphs))
+    assert pixels(path, to_hex(CHOSEN(1.0))) > 1000
+    for one, graph, score in zip(smiles, graphs, scores, strict=True):
+        assert highlights(one, graph.edge_index, score).bonds == highlights(graph, graph.edge_index, score).bonds
