@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,9 @@ def test_several_processes_give_the_same(monkeypatch: pytest.MonkeyPatch, capfd:
 
 def test_progress_goes_to_the_error_stream(capfd: pytest.CaptureFixture[str]) -> None:
     same(featurise(SMILES), featurise(SMILES, progress=True))
-    assert capfd.readouterr().out == ""
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert re.search(rf"{len(SMILES)} molecules in \d+\.\d s, \d+\.\d\d s per 1,000", printed.err)
 
 
 def test_kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ SOURCES = {
 """Files that have an address; all others are made or handed out by the project itself."""
 
 
-def drugood(
+def drug_ood(
     *,
     measurement: Annotated[
         Literal["ec50", "ic50", "ki", "potency"], Field(description="What was measured; the paper uses ic50.")

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -310,16 +311,19 @@ def _chunked(
 
 
 def _shown(results: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The results, with a bar on the error stream that goes as far as they do."""
+    """The results, with a bar on the error stream that goes as far as they do, and at the end the time it took."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console, start = Console(stderr=True), time.perf_counter()
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
         for result in results:
             bar.advance(task, CHUNK)
             yield result
+    took = time.perf_counter() - start
+    console.print(f"{total:,} {what} in {took:.1f} s, {1000 * took / max(total, 1):.2f} s per 1,000", highlight=False)
 
 
 def worker_count() -> int:
@@ -401,7 +405,7 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
     from rdkit.Chem.Draw import rdMolDraw2D  # loads an image library, for pictures alone
 
     canvas = rdMolDraw2D.MolDraw2DCairo(width, height)
-    options = canvas.drawOptions()
+    options: Any = canvas.drawOptions()
     options.useBWAtomPalette()
     options.bondLineWidth, options.scaleBondWidth, options.padding = 2.4, False, 0.04
     options.fixedBondLength, options.minFontSize, options.flagCloseContactsDist = 44, 12, -1
