@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ SMALL = {
         "--quiet",
     ],
     "datasets": ["--set", "graphs=150"],
+    "fit": ["--set", "model.dim=16", "--epochs", "1", "--quiet"],
 }
 
 
@@ -64,6 +66,7 @@ def test_python_of_the_documentation_runs_as_it_stands(page: Path, tmp_path: Pat
 def test_command_lines_run_on_small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     lines = [line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines()]
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("goodformer ")]
     assert len(commands) >= 7
@@ -73,6 +76,8 @@ def test_command_lines_run_on_small_data(tmp_path: Path, monkeypatch: pytest.Mon
         assert cli.run([*named, *SMALL.get(words[0], [])]) == 0, words
     assert (tmp_path / "explained" / "subgraphs.png").exists()
     assert (tmp_path / "explained" / "edges.json").exists()
+    assert len((tmp_path / "answers.csv").read_text(encoding="utf-8").splitlines()) == 13
+    assert (tmp_path / "why" / "subgraphs.png").exists()
 
 
 def test_make_targets_exist() -> None:
