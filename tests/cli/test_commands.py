@@ -85,6 +85,13 @@ def test_a_method_without_edge_scores_is_explained_afterwards(command: Command, 
     assert len(set(answer.json["graphs"][0]["scores"])) > 1
 
 
+def test_explanations_of_several_runs_are_compared(command: Command, invariant: Path) -> None:
+    answer = command("explain", invariant, "--count", "2", "--against", invariant, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["agreement"]["correlation"] == pytest.approx(1)
+    assert "rank correlation 1.000" in command("explain", invariant, "--count", "2", "--against", invariant).out
+
+
 def test_explanation_of_own_graphs(command: Command, tmp_path: Path, invariant: Path) -> None:
     lines = [{"edges": [[0, 1], [1, 2], [2, 0], [2, 3]]}, {"edges": [], "num_nodes": 2}]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")

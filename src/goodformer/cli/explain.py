@@ -25,6 +25,10 @@ def command(
     form: Annotated[
         str, typer.Option("--format", help="Tables of a file's scores as csv, tsv, parquet, json or jsonl.")
     ] = "csv",
+    against: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Another seed of the run: also say how far their explanations agree."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for pictures and scores.")] = Path(
         "explained"
     ),
@@ -41,6 +45,7 @@ def command(
       goodformer explain bace new.csv -o why --count 12
       goodformer explain mine graphs.jsonl --k 6 --format parquet
       goodformer explain 3f2a --split test --count 6 -o explained
+      goodformer explain 3f2a --against 90bc --against 41de
 
     A line of graphs.jsonl is a graph, nodes counted from 0, x only where the model was trained on node features:
 
@@ -52,32 +57,55 @@ def command(
         from goodformer.cli.locate import limit_threads
 
         limit_threads(threads)
-        report = _explain_split(name, runs, out, split, count, k, weights) if data is None else None
-        if data is not None:
-            from goodformer.apply.explain import explain_file
-            from goodformer.apply.model import Model
-
-            with output.counting("rows", hidden=quiet) as watch:
-                report = explain_file(Model.open(name, runs, weights), data, out, count, k, form, smiles, watch)
-    assert report is not None
+        if data is None:
+            report = _explain_split(name, runs, out, split, count, k, weights, against or [])
+        else:
+            report = _explain_rows(name, runs, data, out, count, k, form, smiles, weights, quiet)
     output.document(report) if as_json else _show(report)
 
 
-def _explain_split(
-    name: str, runs: Path, out: Path, split: str, count: int, k: int | None, weights: str
+def _explain_rows(
+    name: str,
+    runs: Path,
+    data: Path,
+    out: Path,
+    count: int,
+    k: int | None,
+    form: str,
+    smiles: str | None,
+    weights: str,
+    quiet: bool,
 ) -> dict[str, Any]:
-    """Graphs of the data a run was trained on."""
-    from goodformer.engine import Run
-    from goodformer.experiments.explanation import explain_run
+    """Rows of a user's own file."""
+    from goodformer.apply.explain import explain_file
+    from goodformer.apply.model import Model
 
-    return explain_run(Run.open(name, runs), out, split, count, k=k, weights=weights)
+    with output.counting("rows", hidden=quiet) as watch:
+        return explain_file(Model.open(name, runs, weights), data, out, count, k, form, smiles, watch)
+
+
+def _explain_split(
+    name: str, runs: Path, out: Path, split: str, count: int, k: int | None, weights: str, against: list[str]
+) -> dict[str, Any]:
+    """Graphs of the data a run was trained on, and how far other seeds agree."""
+    from goodformer.engine import Run
+    from goodformer.experiments.explanation import explain_agreement, explain_run
+
+    run = Run.open(name, runs)
+    others = [Run.open(other, runs) for other in against]
+    report = explain_run(run, out, split, count, k=k, weights=weights)
+    if others:
+        found = explain_agreement([run, *others], out, split, k=k, weights=weights)
+        report["agreement"] = {name: value for name, value in found.items() if name != "per_graph"}
+    return report
 
 
 def _show(report: dict[str, Any]) -> None:
     """One row a graph, and where the files are."""
-    rows = [[row["graph"], row["label"], row["predicted"], _hits(row)] for row in report["graphs"]]
+    rows = [[row["graph"], row["label"], _said(row["predicted"]), _hits(row)] for row in report["graphs"]]
     output.table(["graph", "label", "predicted", "true edges among the best"], rows)
     _show_fidelity(report.get("fidelity") or {})
+    _show_agreement(report.get("agreement") or {})
     typer.echo(f"picture: {report['picture']}\nscores:  {report['scores']}")
     for table in report.get("tables", []):
         typer.echo(f"table:   {table}")
@@ -90,6 +118,18 @@ def _show_fidelity(fidelity: dict[str, Any]) -> None:
     lost = "probability lost without the chosen edges {removed:.3f} (random {random_removed:.3f}), "
     kept = "with them alone {kept:.3f} (random {random_kept:.3f})"
     typer.echo((lost + kept).format(**fidelity))
+
+
+def _show_agreement(agreement: dict[str, Any]) -> None:
+    """How alike the explanations of several seeds are."""
+    if agreement.get("correlation") is not None:
+        words = "over seeds, edge scores have rank correlation {correlation:.3f}, chosen edges overlap {overlap:.3f}"
+        typer.echo((words + " (by chance {chance:.3f})").format(**agreement))
+
+
+def _said(predicted: Any) -> Any:
+    """One answer alone, or several on one line."""
+    return ", ".join(map(str, predicted)) if isinstance(predicted, list) else predicted
 
 
 def _hits(row: dict[str, Any]) -> str | None:
