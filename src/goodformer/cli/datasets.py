@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from goodformer.cli import options, output
+
+LONG = 32
+"""Letters of a domain's name that a table shows."""
 
 app = typer.Typer(name="datasets", invoke_without_command=True)
 
@@ -19,7 +24,7 @@ def _default(context: typer.Context, as_json: options.Json = False) -> None:
 
       goodformer datasets
       goodformer datasets show good-motif --set domain=size
-      goodformer datasets show sp-motif --set bias=0.9 --json
+      goodformer datasets show sp-motif --set bias=0.9 --picture card.png
     """
     if context.invoked_subcommand is None:
         show_all(as_json)
@@ -33,15 +38,15 @@ def show_all(as_json: options.Json = False) -> None:
 
       goodformer datasets list --json
     """
-    from goodformer.cli import cards
     from goodformer.data import DATASETS
+    from goodformer.experiments.cards import glance
 
-    rows = [{"name": name, "about": cards.sentence(build)} for name, build in DATASETS.entries.items()]
+    rows = [glance(name, build) for name, build in DATASETS.entries.items()]
     if as_json:
         output.document(rows)
         return
-    output.table(["name", "what it is"], [list(row.values()) for row in rows])
-    typer.echo("statistics of one: goodformer datasets show NAME")
+    output.table(["name", "what it is", "domains", "task, metric"], [list(row.values()) for row in rows])
+    typer.echo("the card of one: goodformer datasets show NAME")
 
 
 @app.command("show")
@@ -50,26 +55,44 @@ def show_one(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="key=value", help="A setting of the data set; repeatable.")
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also draw sample graphs and the shift into this file (png, pdf, svg)."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show a data set: what it is, its settings, and the statistics of its five splits.
+    """Show the card of a data set: what it is, its settings, its splits, what shifts, and a picture of that.
 
     [bold]Examples[/bold]
 
       goodformer datasets show good-motif
-      goodformer datasets show good-motif --set domain=size --set shift=concept
+      goodformer datasets show good-motif --set domain=size --picture card.png
+      goodformer datasets show sp-motif --set bias=0.9 --json
     """
     with output.working():
         from goodformer.cli import cards
-        from goodformer.data import DATASETS, load_benchmark
+        from goodformer.data import DATASETS
+        from goodformer.experiments.cards import sections
 
         card = cards.card("data set", name, DATASETS[name])
-        card["statistics"] = load_benchmark(name, **_settings(overrides or [])).describe()
+        card["sections"] = sections(DATASETS[name])
+        card |= _facts(name, _settings(overrides or []), picture)
     if as_json:
         output.document(card)
         return
-    cards.show(card)
-    _show_statistics(card["statistics"])
+    _show(card)
+
+
+def _facts(name: str, settings: dict[str, Any], picture: Path | None) -> dict[str, Any]:
+    """What is counted about a data set, and where its picture is."""
+    from goodformer.data import load_benchmark
+    from goodformer.experiments import card_picture, cards
+
+    if picture is not None:
+        card_picture.check_format(picture)
+    bench = load_benchmark(name, **settings)
+    drawn = None if picture is None else str(card_picture.draw_card(bench, picture))
+    return {**cards.facts(bench), "picture": drawn}
 
 
 def _settings(overrides: list[str]) -> dict[str, Any]:
@@ -79,15 +102,103 @@ def _settings(overrides: list[str]) -> dict[str, Any]:
     return {".".join(path).removeprefix("dataset."): value for path, value in map(parse_assignment, overrides)}
 
 
-def _show_statistics(splits: dict[str, dict[str, Any]]) -> None:
-    """One row a split: sizes, balance of the classes, and what shifts."""
-    keys = list(dict.fromkeys(key for row in splits.values() for key in row))
-    rows = [[split, *(_brief(row.get(key)) for key in keys)] for split, row in splits.items()]
-    output.table(["split", *(key.replace("_", " ") for key in keys)], rows, title="splits")
+# Printing -------------------------------------------------------------------------------------------------------------
 
 
-def _brief(value: Any) -> Any:
-    """A list or mapping on one line."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {count}" for key, count in value.items())
-    return ", ".join(output.cell(one) for one in value) if isinstance(value, list) else value
+def _show(card: dict[str, Any]) -> None:
+    """Print a card."""
+    from goodformer.cli import cards
+
+    typer.echo(f"{card['kind']} {card['name']}\n\n{card['about'].partition(chr(10))[0]}\n")
+    for heading, text in card["sections"].items():
+        typer.echo(f"{heading}\n{_block(text)}")
+    typer.echo()
+    cards.show_settings(card["settings"])
+    _show_splits(card)
+    _show_few(card["by_domain"]) if card["by_domain"] is not None else _show_many(card["over_domains"])
+    if card["notes"]:
+        typer.echo(f"How it differs from the published data\n{_block(card['notes'])}")
+    if card["picture"]:
+        typer.echo(f"picture: {card['picture']}")
+
+
+def _block(text: str) -> str:
+    """A paragraph that fits a terminal."""
+    return textwrap.indent(textwrap.fill(text.replace("`", ""), 96), "  ")
+
+
+def _show_splits(card: dict[str, Any]) -> None:
+    """One row a split: sizes, balance of the classes, number of domains and whether training has seen them."""
+    rows = [
+        [
+            split,
+            row["graphs"],
+            *(row.get(key) for key in ("mean_nodes", "max_nodes", "mean_edges")),
+            _percents(row.get("class_balance", [])),
+            _number(row.get("domains")),
+            _percents([card["seen_in_training"][split]]),
+        ]
+        for split, row in card["statistics"].items()
+    ]
+    columns = ["split", "graphs", "nodes", "max", "edges", "balance, %", "domains", "seen, %"]
+    note = "nodes, edges: means; balance: share of each class, or of 1 in each target; seen: domain occurs in training"
+    output.table(columns, rows, title=_asked(card), note=note)
+
+
+def _asked(card: dict[str, Any]) -> str:
+    """What the settings make of the data set."""
+    task = card["task"]
+    outputs = f"{task['outputs']} {'classes' if task['kind'] == 'multiclass' else 'binary target(s)'}"
+    return (
+        f"splits under these settings: domain {card['domain']}, shift {card['shift']}; {outputs}, "
+        f"{task['metric']}; {card['num_envs']} training environment(s)"
+    )
+
+
+def _number(domains: dict[str, int] | None) -> int:
+    """How many domains the statistics of a split tell of."""
+    return (domains or {}).get("number", len(domains or {}))
+
+
+def _show_few(rows: list[dict[str, Any]]) -> None:
+    """One row a domain of a split."""
+    shown = [[row["split"], row["domain"], row["graphs"], _percents(row["class_balance"])] for row in rows]
+    output.table(["split", "domain", "graphs", "balance, %"], shown, title="class balance by domain")
+
+
+def _show_many(splits: dict[str, dict[str, Any]]) -> None:
+    """One row a split: how large its domains are, and how the balance of classes varies over them."""
+    from goodformer.experiments.cards import COUNTED
+
+    rows = [
+        [
+            split,
+            row["domains"],
+            _end(row.get("largest")),
+            _end(row.get("smallest")),
+            row.get("counted", 0),
+            _points(row),
+        ]
+        for split, row in splits.items()
+    ]
+    columns = ["split", "domains", "largest", "smallest", "counted", "quartiles, %"]
+    note = f"quartiles of each balance over the domains counted, those of at least {COUNTED} graphs"
+    output.table(columns, rows, title="class balance over domains", note=note)
+
+
+def _end(one: dict[str, Any] | None) -> str | None:
+    """The name of the largest or smallest domain, and how many graphs it has."""
+    if one is None:
+        return None
+    name = one["domain"]
+    return f"{name if len(name) <= LONG else name[: LONG - 1] + '…'}: {one['graphs']}"
+
+
+def _points(row: dict[str, Any]) -> str | None:
+    """The quartiles of each class or target over the domains of a split."""
+    return "; ".join(_percents(points) for points in row.get("balance_quartiles", [])) or None
+
+
+def _percents(shares: list[float | None]) -> str:
+    """Shares as percentages on one line."""
+    return " / ".join("-" if share is None else f"{100 * share:.3g}" for share in shares)

@@ -1,0 +1,73 @@
+"""``goodformer datasets``: the list and the cards."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from goodformer.data import DATASETS
+from goodformer.spec import SPLITS
+from tests.cli.conftest import Command
+
+
+def test_list_tells_domains_and_metric_without_loading(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goodformer.data.load_benchmark", None)
+    rows = {row["name"]: row for row in command("datasets", "--json").json}
+    assert set(rows) == set(DATASETS.entries)
+    assert rows["good-motif"]["domains"] == "basis, size"
+    assert rows["good-motif"]["task"] == "3 classes, accuracy"
+    shown = " ".join(command("datasets").out.split())
+    assert "goodformer datasets show NAME" in shown
+    assert "accuracy" in shown
+
+
+def test_card_tells_what_is_there(command: Command) -> None:
+    card = command("datasets", "show", "good-motif", "--set", "graphs=200", "--set", "domain=size", "--json").json
+    assert set(card["statistics"]) == set(card["seen_in_training"]) == set(SPLITS)
+    assert card["domain"] == "size"
+    assert card["sections"]["Licence"] == "Made by this package's own code: MIT."
+    assert card["picture"] is None
+    assert sum(row["graphs"] for row in card["by_domain"]) == 200
+    assert [row["domain"] for row in card["by_domain"] if row["split"] == "test"] == ["70"]
+
+
+def test_card_for_people_has_everything(command: Command, tmp_path: Path) -> None:
+    answer = command("datasets", "show", "good-motif", "--set", "graphs=200", "--picture", "deep/card.png")
+    assert answer.code == 0, answer.err
+    for words in ("Licence", "Source", "what it does", "balance, %", "wheel", "How it differs", "deep/card.png"):
+        assert words in answer.out
+    assert "`" not in answer.out
+    assert imread(tmp_path / "deep" / "card.png").shape[1] == 1200
+
+
+def test_a_card_fits_a_narrow_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = command("datasets", "show", "sp-motif", "--set", "graphs=200").out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("splits under"))
+    rows = [line.split()[0] for line in lines[start:] if line.split()[:1] and line.split()[0] in SPLITS]
+    assert rows[:5] == list(SPLITS)  # one line a split: no cell was folded
+
+
+def test_many_domains_are_summed_up(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from goodformer.data import load_benchmark
+
+    bench = load_benchmark("good-motif", graphs=300)
+    for graphs in bench.splits.values():
+        graphs.graph["domain"] = torch.arange(len(graphs)) % 11 * (torch.arange(len(graphs)) % 3 > 0)
+    monkeypatch.setattr("goodformer.data.load_benchmark", lambda name, **settings: bench)
+    card = command("datasets", "show", "good-motif", "--json").json
+    assert card["by_domain"] is None
+    assert card["over_domains"]["train"]["largest"]["domain"] == "wheel"
+    shown = command("datasets", "show", "good-motif").out
+    assert "quartiles" in shown
+    assert "at least 20 graphs" in shown
+
+
+def test_a_wrong_picture_is_refused_before_loading(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goodformer.data.load_benchmark", None)
+    answer = command("datasets", "show", "good-motif", "--picture", "card.gif")
+    assert answer.code == 2
+    assert "end it in .png, .pdf or .svg" in answer.err
+    assert answer.err.count("\n") <= 2
