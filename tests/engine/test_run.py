@@ -35,6 +35,15 @@ def load(run: Run) -> dict[str, Any]:
     return state
 
 
+def test_tests_at_the_chosen_epoch_alone_change_no_result(finished: Run, tmp_path: Path) -> None:
+    quick = train(finished.config, tmp_path, Hardware(progress=False, test_epochs=False))
+    assert quick.summary is not None
+    assert finished.summary is not None
+    assert quick.summary["splits"] == finished.summary["splits"]
+    chosen = quick.summary["selected_epoch"]
+    assert ["test" in epoch for epoch in quick.epochs] == [epoch["epoch"] == chosen for epoch in quick.epochs]
+
+
 def test_a_finished_run_has_all_its_records(finished: Run) -> None:
     summary, epochs = finished.summary, finished.epochs
     assert summary is not None

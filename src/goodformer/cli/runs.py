@@ -159,7 +159,7 @@ def _show_epochs(epochs: list[dict[str, Any]], metric: str) -> None:
     from goodformer.spec import SPLITS
 
     rows = [
-        [row["epoch"], row["loss"]["total"], *(row[split].get(metric) for split in SPLITS), row["seconds"]]
+        [row["epoch"], row["loss"]["total"], *(row.get(split, {}).get(metric) for split in SPLITS), row["seconds"]]
         for row in epochs
     ]
     if rows:
@@ -168,7 +168,7 @@ def _show_epochs(epochs: list[dict[str, Any]], metric: str) -> None:
 
 def _metric(epochs: list[dict[str, Any]]) -> str:
     """The name of the first metric of the records: that of the task."""
-    return next(iter(epochs[0]["test"])) if epochs else ""
+    return next(iter(epochs[0]["val"])) if epochs else ""
 
 
 def _text(value: Any) -> str:

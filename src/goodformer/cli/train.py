@@ -26,6 +26,10 @@ def command(
     device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,
     threads: options.Threads = 1,
+    test_chosen: Annotated[
+        bool,
+        typer.Option("--test-chosen", help="Measure the test splits at the chosen epoch only: faster, same result."),
+    ] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard curves.")] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -57,7 +61,12 @@ def command(
         from goodformer.experiments.sources import configure_from
 
         hardware = Hardware(
-            accelerator=device, devices=devices, threads=threads, progress=not quiet, tensorboard=tensorboard
+            accelerator=device,
+            devices=devices,
+            threads=threads,
+            progress=not quiet,
+            test_epochs=not test_chosen,
+            tensorboard=tensorboard,
         )
         run = train(configure_from(config, typed, overrides or []), runs, hardware)
     summary = {**(run.summary or {}), "folder": str(run.folder)}

@@ -84,6 +84,9 @@ class Hardware(Checked):
     devices: int = Field(1, ge=1, description="Processes that share a run, one a device.")
     threads: int = Field(1, ge=1, description="Threads of each process.")
     progress: bool = Field(True, description="Show a progress bar and a line an epoch.")
+    test_epochs: bool = Field(
+        True, description="Measure the test splits after every epoch, not at the chosen one alone; changes no result."
+    )
     tensorboard: bool = Field(False, description="Also write the epochs' records for TensorBoard.")
 
 

@@ -227,8 +227,8 @@ def describe(record: dict[str, Any], state: Training) -> str:
     """One line for an epoch's record."""
     metric = state.benchmark.task.metric
     scores = {"train": record["train"].get(metric)}
-    scores |= {name: record[split].get(metric) for name, split in SUMMARY_NAMES.items()}
-    scores |= {"precision@10": record["test"].get("precision_at_10")}
+    scores |= {name: record.get(split, {}).get(metric) for name, split in SUMMARY_NAMES.items()}
+    scores |= {"precision@10": record.get("test", {}).get("precision_at_10")}
     shown = "  ".join(f"{name} {value:.4f}" for name, value in scores.items() if value is not None)
     progress = f"epoch {record['epoch']}/{state.config.training.epochs}"
     return (

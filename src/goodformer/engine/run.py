@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine import files
 from goodformer.engine.config import Hardware, RunConfig
+from goodformer.engine.evaluate import evaluate
 from goodformer.engine.predictor import Recipe
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
+from goodformer.engine.selection import select_epoch
 from goodformer.engine.store import CONFIG, SUMMARY, Run
 from goodformer.engine.training import Training, load_state, publish
 from goodformer.methods.base import Method
 from goodformer.registry import InputError
+from goodformer.spec import SPLITS
+
+WATCHED = ("train", "id_val", "val")
+"""Splits measured after every epoch where the test splits are not: those that may decide something."""
 
 
 def train(
@@ -60,7 +67,8 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     """Train what is missing of a run and write its summary."""
     benchmark = given or load_benchmark(**config.dataset)
     method, recipe = build_method(config, benchmark)
-    training = Training(config, benchmark.with_encodings(method.encodings), method, recipe, run.folder)
+    ready = benchmark.with_encodings(method.encodings)
+    training = Training(config, ready, method, recipe, run.folder, SPLITS if hardware.test_epochs else WATCHED)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not before: what cannot be built is no run
     training.resume()
     if not training.done:
@@ -70,6 +78,17 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     state = load_state(run.folder, config)
     if state is None:
         raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
+    _measure_rest(run, config, ready, state["epochs"])
     publish(run.folder, recipe, config, state)
     summary = summarise(config, benchmark, state["epochs"], state["cost"], hardware)
     files.write_json(run.folder / SUMMARY, summary)
+
+
+def _measure_rest(run: Run, config: RunConfig, benchmark: Benchmark, epochs: list[dict[str, Any]]) -> None:
+    """Measure the splits that were not watched in training, by the weights of the chosen epoch, in place."""
+    chosen = epochs[select_epoch(epochs, config.training.selection, benchmark.task.metric)]
+    missing = [split for split in SPLITS if split not in chosen]
+    if missing:
+        predictor = run.predictor("best")
+        for split in missing:
+            chosen[split] = evaluate(predictor.method, benchmark.splits[split], config.training.eval_batch_size)

@@ -52,9 +52,19 @@ class Training:
         method: The method to train, its initial weights drawn from the run's seed.
         recipe: How the method was built.
         folder: The run's folder.
+        watched: Splits that are measured after every epoch.
     """
 
-    def __init__(self, config: RunConfig, benchmark: Benchmark, method: Method, recipe: Recipe, folder: Path) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        benchmark: Benchmark,
+        method: Method,
+        recipe: Recipe,
+        folder: Path,
+        watched: Sequence[str] = SPLITS,
+    ) -> None:
+        self.watched = tuple(watched)
         self.config, self.benchmark, self.method, self.recipe, self.folder = config, benchmark, method, recipe, folder
         self.epochs: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
@@ -185,10 +195,10 @@ class Training:
         publish(self.folder, self.recipe, self.config, state)
 
     def _evaluated(self, gather: Gather, rank: int, world: int) -> dict[str, Metrics]:
-        """The metrics of the five splits, each process predicting its share of the graphs."""
+        """The metrics of the watched splits, each process predicting its share of the graphs."""
         method = cast(Method, self._average.module)
         records = {}
-        for split in SPLITS:
+        for split in self.watched:
             graphs = self.benchmark.splits[split]
             share = self._indices(split)[rank::world]
             outputs = collect(method, graphs, self.config.training.eval_batch_size, share)

@@ -148,7 +148,18 @@ class Worker:
 
 def command(settings: Path, root: Path, threads: int) -> list[str]:
     """The command line that trains the run a settings file describes."""
-    words = ["train", "--config", str(settings), "--runs", str(root), "--threads", str(threads), "--quiet", "--json"]
+    words = [
+        "train",
+        "--config",
+        str(settings),
+        "--runs",
+        str(root),
+        "--threads",
+        str(threads),
+        "--quiet",
+        "--json",
+        "--test-chosen",
+    ]
     return [sys.executable, "-m", "goodformer", *words]
 
 
