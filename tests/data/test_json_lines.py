@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from goodformer.data.json_lines import read_graphs
+from goodformer.data.json_lines import columns_of, read_graphs
 from goodformer.registry import InputError
-from goodformer.spec import Features
+from goodformer.spec import Features, FeatureSpec
 
 
 def written(tmp_path: Path, *graphs: dict[str, object]) -> Path:
@@ -49,3 +49,33 @@ def test_features_must_be_those_of_training(tmp_path: Path, features: Features) 
         read_graphs(path, features)
     with pytest.raises(InputError, match="no x"):
         read_graphs(written(tmp_path, {"edges": [[0, 1]]}), features)
+
+
+def test_edge_features_are_those_of_the_edge_as_written(tmp_path: Path) -> None:
+    edges = [[0, 1], [1, 2], [1, 0], [2, 2]]
+    path = written(tmp_path, {"edges": edges, "edge_attr": [[1.5], [2.5], [3.5], [9.5]]}, {"edges": [], "num_nodes": 1})
+    first, second = read_graphs(path, FeatureSpec(edge=Features.continuous(1)))
+    assert first.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert first.edge_attr.flatten().tolist() == [1.5, 3.5, 2.5, 2.5]
+    assert second.edge_attr.shape == (0, 1)
+    assert read_graphs(path)[0].get("edge_attr") is None  # nobody asked for it
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"edges": [[0, 1]], "edge_attr": [[1], [2]]}, "2 rows of edge_attr for 1 edges"),
+        ({"edges": [[0, 1]]}, "no edge_attr although edges carry continuous"),
+        ({"edges": [[0, 1]], "edge_atr": [[1]]}, "did you mean edge_attr"),
+        ({"edges": [[0, 1]], "edge_attr": [[1]], "tags": [1]}, "a list under 'tags'"),
+        ({"edge_attr": []}, "is not a graph"),
+    ],
+)
+def test_unsound_edge_features_are_refused(tmp_path: Path, line: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_graphs(written(tmp_path, line), FeatureSpec(edge=Features.continuous(1)))
+
+
+def test_other_keys_are_columns() -> None:
+    row = {"edges": [[0, 1]], "y": 1, "lab": "a", "p": 0.5, "ok": True, "none": None, "num_nodes": 2}
+    assert columns_of(row, "here") == {"y": "1", "lab": "a", "p": "0.5", "ok": "true", "none": None}
