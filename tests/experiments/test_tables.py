@@ -46,9 +46,16 @@ def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
     rows = tables.read_records(folder(tmp_path, [record(0, 0.5), record(1, 0.7), record(0, 0.93, method="goodformer")]))
     text = tables.markdown(rows)
     assert text.startswith("### good-motif / basis / covariate, 600 training graphs")
-    figures = "| 90.00 ±0.00 | 80.00 ±0.00 | 60.00 ±14.14 | - | - | 2.000 ±0.000 | 2 |"
+    figures = "| 90.00 ±0.00 | 80.00 ±0.00 | 60.00 ±14.14 | - | - | 63.80 ±10.36 | 2.0 | 1.00 | 2 |"
     assert f"| erm | gin | default | full | 3 | ood_val {figures}" in text
-    assert "| 93.00 | - | - | 2.000 | 1 |" in text
+    assert "| 93.00 | - | - | - | 2.0 | 1.00 | 1 |" in text
+
+
+def test_cost_is_the_processors_where_every_record_tells_it() -> None:
+    cheap = [record(0, 0.5, processor_seconds_per_epoch=1.0), record(0, 0.5, method="dir", seconds_per_epoch=9.0)]
+    assert "| 9.0 | 4.50 | 1 |" in tables.markdown(cheap)
+    cheap[1]["processor_seconds_per_epoch"] = 3.0
+    assert "| 3.0 | 3.00 | 1 |" in tables.markdown(cheap)
 
 
 def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def title(report: Report) -> str:
     data = report["dataset"]
     words = [str(data[key]) for key in ("name", "domain", "shift") if data.get(key) is not None]
     words += [f"bias {data['bias']}"] if "bias" in data else []
+    words += ["equal sizes"] if data.get("larger") is False else []
     size = f"{report['train_graphs']} training graphs, " if report["train_graphs"] else ""
     return f"{' / '.join(words)}, {size}budget {report['budget']}{_epochs(report)}"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.engine import files
+from goodformer.experiments.competitors import GNN, PAPER, PLAIN_GNN
+from goodformer.experiments.paper import published
 from goodformer.registry import InputError
 
 Record = Mapping[str, Any]
@@ -80,8 +82,12 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
     """A heading and the table under it."""
     named = dict(zip(BENCHMARK, key, strict=True))
     words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
-    head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values(), "s/epoch", "seeds"]
-    rows = [_row(group, rows) for group, rows in _group(records, COLUMNS).items()]
+    head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values()]
+    groups = _group(records, COLUMNS)
+    rows = [
+        [*_row(group, rows), *_cost(rows, _baseline(group, groups)), str(len(rows))] for group, rows in groups.items()
+    ]
+    head += ["OOD test, paper", "s/epoch", "x ERM", "seeds"]
     return f"### {' / '.join(words)}, {named['train_graphs']} training graphs\n\n{markdown_table(head, rows)}"
 
 
@@ -93,8 +99,34 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _row(group: tuple[Any, ...], records: Sequence[Record]) -> list[str]:
     """The cells of one method under one setting."""
     figures = [spread([record.get(key) for record in records], 100 if key in PERCENT else 1) for key in FIGURES]
-    seconds = spread([record.get("seconds_per_epoch") for record in records], 1)
-    return [*("-" if part is None else str(part) for part in group), *figures, seconds, str(len(records))]
+    return [*("-" if part is None else str(part) for part in group), *figures, _paper(records[0])]
+
+
+def _paper(record: Record) -> str:
+    """What the paper has in the place of a record's OOD test; a gap where it has nothing."""
+    dataset = record.get("config", {}).get("dataset") or {"name": record["dataset"], "domain": record["domain"]}
+    pair = (record["method"], record["model"])
+    names = [row.name for row in PAPER if (row.method, row.model_on(dataset["name"])) == pair]
+    found = published("ood_test", dataset, names[0]) if names else None
+    return "-" if found is None else " ±".join(written(part, 2) for part in found)
+
+
+def _baseline(group: tuple[Any, ...], groups: Mapping[tuple[Any, ...], Sequence[Record]]) -> Sequence[Record]:
+    """The records of ERM on a GNN under the same budget."""
+    budget = COLUMNS.index("budget")
+    found = (rows for key, rows in groups.items() if key[0] == "erm" and key[1] in (PLAIN_GNN, GNN))
+    return next((rows for rows in found if rows[0].get("budget") == group[budget]), [])
+
+
+def _cost(records: Sequence[Record], baseline: Sequence[Record]) -> list[str]:
+    """Seconds an epoch, and how many times those of ERM; of the processor where every record tells them."""
+    own = "processor_seconds_per_epoch"
+    name = own if all(record.get(own) for record in (*records, *baseline)) else "seconds_per_epoch"
+    mine, unit = (moments(record.get(name) for record in some) for some in (records, baseline))
+    return [
+        "-" if mine is None else written(mine[0], 1),
+        "-" if mine is None or unit is None else written(mine[0] / unit[0], 2),
+    ]
 
 
 def spread(values: Iterable[float | None], scale: float) -> str:
