@@ -69,7 +69,7 @@ def make_split(
     ``scaffold``, ``size``, ``cluster`` and ``column:NAME`` order their domains (`goodformer.data.domains`) and give
     the first to train, the next to val and the last to test; then id_val and id_test leave train at random, with all
     classes in proportion. Where there are two domains only, val and test share the second. A class that only val or
-    test would have takes the smallest domain that holds it into train, as long as none of them is left empty.
+    test would have takes the smallest domain that holds it into train, for which train gives another where it must.
     ``random`` keeps no domain apart, ``file:PATH`` reads what `Split.save` wrote, and ``auto`` is scaffold for SMILES
     and size for other graphs, or random where that does not differ.
 
@@ -208,16 +208,27 @@ def _cut(number: Ints, by: str, outside: Shares, y: Tensor | None, draws: Draws)
 
 
 def _complete(part: Ints, number: Ints, y: Tensor | None, outside: Shares) -> None:
-    """Move whole domains into train, in place, until it has every class that can be had without emptying a part."""
-    for holds in _values(y):
-        if holds[part == TRAIN].any():
-            continue
-        for domain in _smallest(number, holds):
-            moved = part.copy()
-            moved[number == domain] = TRAIN
-            if all((moved == one).any() for one, share in zip((VAL, TEST), outside, strict=True) if share > 0):
-                part[:] = moved
-                break
+    """Move whole domains into train, in place, until it has every class that it can have."""
+    wanted = [one for one, share in zip((VAL, TEST), outside, strict=True) if share > 0]
+    values = list(_values(y))
+    for holds in values:
+        if not holds[part == TRAIN].any():
+            trials = (_taken_in(part, number, domain, wanted, values) for domain in _smallest(number, holds))
+            part[:] = next((moved for moved in trials if moved is not None), part)
+
+
+def _taken_in(part: Ints, number: Ints, domain: int, wanted: Sequence[int], values: Sequence[Bools]) -> Ints | None:
+    """The parts after a domain went into train; one that was left empty gets the last domain of train it can spare."""
+    moved = np.where(number == domain, TRAIN, part)
+    empty = [one for one in wanted if not (moved == one).any()]
+    if not empty:
+        return moved
+    there = [holds for holds in values if holds[moved == TRAIN].any()]
+    for other in np.unique(number[moved == TRAIN])[::-1]:
+        swapped = np.where(number == other, empty[0], moved)
+        if len(empty) == 1 and other != domain and all(holds[swapped == TRAIN].any() for holds in there):
+            return swapped
+    return None
 
 
 def _smallest(number: Ints, holds: Bools) -> Sequence[int]:

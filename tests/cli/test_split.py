@@ -1,0 +1,60 @@
+"""``goodformer split``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goodformer.data.shift import Split
+from goodformer.spec import SPLITS
+from tests.cli.conftest import Command
+
+RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccsc1", "C1CCOC1"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A table of molecules, one of them unreadable."""
+    rows = [f"{'C' * (n // 6 + 1)}{RINGS[n % 6]},{n % 2},{2000 + n % 9}" for n in range(60)]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(["mol,y,year", *rows, "C1C,1,2000", "CCO,,2001"]) + "\n")
+    return path
+
+
+def test_a_split_is_saved_drawn_and_shown(command: Command, data: Path, tmp_path: Path) -> None:
+    words = ("split", data, "--smiles", "mol", "--target", "y", "-o", "split.json", "--picture", "split.png")
+    answer = command(*words)
+    assert answer.code == 0, answer.err
+    for part in (*SPLITS, "nearest", "AUROC", "row 61 (C1C:", "1 more rows are in no part", "share of 1"):
+        assert part in answer.out
+    assert len(Split.load(tmp_path / "split.json")) == 62
+    assert (tmp_path / "split.png").stat().st_size > 5_000
+    again = command("split", data, "--smiles", "mol", "-t", "y", "--by", "file:split.json", "-o", "two.json", "--json")
+    assert again.json["parts"]["train"]["graphs"] + again.json["left_out"] < 62
+    assert json.loads((tmp_path / "two.json").read_text()) == json.loads((tmp_path / "split.json").read_text())
+
+
+def test_a_split_needs_no_target(command: Command, data: Path) -> None:
+    report = command("split", data, "--smiles", "mol", "--by", "column:year", "--seed", "2", "--json").json
+    assert (report["by"], report["left_out"], report["picture"]) == ("year", 1, None)
+    assert report["parts"]["test"]["classes"] is None
+    assert "test" in report["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--by", "scafold"], "did you mean scaffold"),
+        (["--by", "column:yaer"], "did you mean 'year'"),
+        (["--target", "z"], "no column 'z'"),
+        (["--smiles", "smiles"], "no column 'smiles'"),
+        (["-o", "none/split.json"], "none/split.json"),
+        (["--picture", "split.txt"], "suffix"),
+    ],
+)
+def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: list[str], word: str) -> None:
+    given = ["split", str(data), *([] if "--smiles" in arguments else ["--smiles", "mol"]), *arguments]
+    answer = command(*given)
+    assert (answer.code, answer.out) == (2, "")
+    assert word in answer.err
+    assert "Traceback" not in answer.err

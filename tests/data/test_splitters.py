@@ -1,0 +1,404 @@
+"""Splits that keep whole domains for testing, and how far their parts lie apart."""
+
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rdkit import Chem, DataStructs
+from rdkit.Chem import rdFingerprintGenerator
+from torch import Tensor
+
+from goodformer.data.collection import Collection, collect
+from goodformer.data.distance import distance_report, nearest_similarity, told_apart
+from goodformer.data.domains import NO_RING, by_cluster, by_column, by_scaffold
+from goodformer.data.molecule import fingerprints
+from goodformer.data.shift import Split
+from goodformer.data.split_picture import draw_split
+from goodformer.data.splitters import SPLITTERS, make_split
+from goodformer.registry import InputError
+from goodformer.spec import SPLITS
+
+RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1", "C1CC1"]
+COUNTS = [30, 20, 12, 10, 8, 6, 3, 1]
+MOLECULES = [
+    f"{'C' * (number % 7 + 1)}{ring}" for ring, count in zip(RINGS, COUNTS, strict=True) for number in range(count)
+]
+
+
+def paths(sizes: list[int]) -> Collection:
+    """Paths of the given numbers of nodes."""
+    return collect([nx.path_graph(size) for size in sizes])
+
+
+def column(values: list[str | None], how: str = "column:a", **options: Any) -> Split:
+    """A split of edgeless graphs by one column."""
+    return make_split(how, paths([1] * len(values)), {"a": values}, **options)
+
+
+def parts_of(split: Split) -> dict[int, set[int]]:
+    """Parts in which each domain occurs, those of training counted as one."""
+    found: dict[int, set[int]] = {}
+    for part, domain in zip(split.part.tolist(), split.domain.tolist(), strict=True):
+        if part >= 0:
+            found.setdefault(domain, set()).add(max(part, 2))
+    return found
+
+
+# Parts ----------------------------------------------------------------------------------------------------------------
+
+GROUPS = st.lists(st.integers(1, 30), min_size=2, max_size=12).filter(lambda counts: sum(counts) >= 10)
+
+
+@settings(max_examples=80, deadline=None)
+@given(GROUPS, st.integers(0, 3), st.booleans(), st.randoms(use_true_random=False))
+def test_domains_stay_whole_and_no_part_is_empty(counts: list[int], seed: int, numbers: bool, random: Any) -> None:
+    values = [str(place) if numbers else f"w{place}" for place, count in enumerate(counts) for _ in range(count)]
+    random.shuffle(values)
+    split = column(values, seed=seed)
+    sizes = split.counts()
+    assert sum(sizes.values()) == len(values)
+    assert sizes["train"] > 0
+    assert sizes["val"] > 0
+    if sizes["train"] + sizes["id_val"] + sizes["id_test"] >= 3:
+        assert sizes["id_val"] > 0
+    assert [split.names[domain] for domain in split.domain.tolist()] == values
+    for parts in parts_of(split).values():
+        assert len(parts) == 1 or (len(counts) == 2 and parts == {3, 4})
+    again = column(values, seed=seed)
+    assert torch.equal(split.part, again.part)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3)), min_size=12, max_size=60), st.integers(0, 3))
+def test_no_class_is_left_out_of_training_where_that_can_be(rows: list[tuple[int, int]], seed: int) -> None:
+    domains = [str(domain) for domain, _ in rows]
+    y = torch.tensor([label for _, label in rows])
+    if len(set(domains)) < 4:
+        return
+    split = column(domains, y=y, seed=seed)
+    sizes = split.counts()
+    assert min(sizes["train"], sizes["val"], sizes["test"]) > 0
+    if set(y.tolist()) - set(y[split.rows("train")].tolist()):
+        assert not any(complete(rows, set(pair)) for pair in combinations(set(domains), 2))
+
+
+def complete(rows: list[tuple[int, int]], outside: set[str]) -> bool:
+    """Whether the rows of the other domains have every class."""
+    return {label for domain, label in rows if str(domain) not in outside} == {label for _, label in rows}
+
+
+def test_a_rare_class_takes_its_smallest_domain_into_training() -> None:
+    values = [str(place) for place in range(20) for _ in range(5)]
+    y = torch.zeros(101).long()
+    y[82] = y[97] = 1  # domains 16 and 19, of which the latter is larger
+    split = column([*values, "19"], y=y)
+    assert split.part[80:85].max() < 3
+    assert split.counts()["val"] + split.counts()["test"] == 16
+    assert y[split.rows("train")].unique().tolist() == [0, 1]
+    assert column([*values, "19"]).part[80:85].tolist() == [3] * 5
+
+
+def test_training_gives_another_domain_for_one_that_it_needs() -> None:
+    y = torch.tensor([0] * 25 + [1] * 5 + [0] * 5)
+    split = column([str(place) for place in range(7) for _ in range(5)], y=y)
+    assert split.domain[split.rows("val")].unique().tolist() == [4]
+    assert split.domain[split.rows("test")].unique().tolist() == [6]
+    assert 1 in y[split.rows("train")]
+
+
+def test_every_value_of_every_target_stays_in_training() -> None:
+    nan = float("nan")
+    y = torch.zeros(60, 2)
+    y[:, 1] = nan
+    y[3, 0] = y[11, 1] = 1.0
+    y[17, 1] = 0.0
+    for seed in range(20):
+        train = make_split("random", paths([2] * 60), y=y, seed=seed).rows("train").tolist()
+        assert {3, 11, 17} <= set(train)
+
+
+def test_parts_that_leave_training_have_its_classes() -> None:
+    y = (torch.arange(1000) % 10 == 0).long()
+    split = make_split("random", paths([2] * 1000), y=y)
+    assert split.counts() == {"train": 600, "id_val": 100, "id_test": 100, "val": 100, "test": 100}
+    for name in SPLITS:
+        assert float(y[split.rows(name)].double().mean()) == pytest.approx(0.1, abs=0.011)
+
+
+def test_shares_are_those_asked_for() -> None:
+    values = [str(place) for place in range(20) for _ in range(50)]
+    split = column(values, outside=(0.2, 0.0), inside=(0.05, 0.0))
+    assert split.counts() == {"train": 750, "id_val": 50, "id_test": 0, "val": 200, "test": 0}
+
+
+def test_other_seeds_draw_other_rows() -> None:
+    one, other = (make_split("random", paths([2] * 50), seed=seed) for seed in (0, 1))
+    assert not torch.equal(one.part, other.part)
+
+
+def test_two_domains_are_train_and_what_val_and_test_share() -> None:
+    split = column(["old"] * 30 + ["new"] * 20)
+    assert split.counts() == {"train": 20, "id_val": 5, "id_test": 5, "val": 10, "test": 10}
+    assert split.names[0] == "old"
+
+
+def test_rows_without_graph_label_or_value_are_in_no_part() -> None:
+    smiles: list[str | None] = ["CCO", "C1C", "CN", "CC", "CO", "CCC", "CCN", "CCCC", "CF", "CCl", "CBr", "CS"]
+    y = torch.tensor([0, 1] * 6)
+    y[4] = -1
+    values: list[str | None] = [str(place) for place in range(12)]
+    values[3] = None
+    split = make_split("column:a", collect(smiles), {"a": values}, y)
+    assert (split.part < 0).nonzero().flatten().tolist() == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("scafold", "did you mean scaffold"),
+        ("column", "write it as column:NAME"),
+        ("file:", "write it as file:PATH"),
+        ("size:3", "write it as size"),
+        ("column:b", "no column 'b'; its columns are: a"),
+        ("column:a", "a is 'same' for all 20 rows; split by something that differs"),
+        ("size", "size is '2' for all 20 rows"),
+        ("cluster", "cluster is 'cluster 0' for all 20 rows"),
+        ("scaffold", "scaffolds are known of SMILES only"),
+        ("file:none.json", "cannot read the split none.json"),
+    ],
+)
+def test_what_cannot_be_split_is_refused_in_one_sentence(how: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        make_split(how, paths([2] * 20), {"a": ["same"] * 20})
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_must_be_as_many_as_rows_and_some_known() -> None:
+    with pytest.raises(InputError, match="3 labels for 2 rows"):
+        make_split("random", paths([2, 2]), y=torch.zeros(3))
+    with pytest.raises(InputError, match="no row with both"):
+        make_split("random", paths([2, 2]), y=torch.full((2,), -1))
+    with pytest.raises(InputError, match="there are no columns"):
+        make_split("column:a", paths([2, 2]))
+
+
+def test_a_saved_split_is_read_again(tmp_path: Path) -> None:
+    graphs = paths(list(range(1, 41)))
+    split = make_split("size", graphs)
+    split.save(tmp_path / "split.json")
+    again = make_split(f"file:{tmp_path / 'split.json'}", graphs)
+    assert torch.equal(again.part, split.part)
+    assert (again.by, again.names) == ("size", split.names)
+    with pytest.raises(InputError, match="is of 40 rows but the data have 39"):
+        make_split(f"file:{tmp_path / 'split.json'}", paths(list(range(1, 40))))
+
+
+def test_splitters_are_named() -> None:
+    assert set(SPLITTERS) == {"scaffold", "size", "cluster", "random", "column", "file"}
+
+
+# Domains --------------------------------------------------------------------------------------------------------------
+
+
+def test_common_scaffolds_train_and_rare_ones_test() -> None:
+    collection = collect([*MOLECULES, "CCCC", "CCO"])
+    domains = by_scaffold(collection)
+    expected = {Chem.CanonSmiles(ring): count for ring, count in zip(RINGS, COUNTS, strict=True)} | {NO_RING: 2}
+    found = dict(zip(domains.names, np.bincount(domains.number).tolist(), strict=True))
+    assert found == expected
+    assert list(found.values()) == sorted([*COUNTS, 2], reverse=True)
+    split = make_split("scaffold", collection)
+    assert split.names == domains.names
+    largest = split.domain[split.rows("train")].max()
+    assert largest < split.domain[split.rows("val")].min()
+    assert split.domain[split.rows("val")].max() < split.domain[split.rows("test")].min()
+    assert torch.equal(make_split("auto", collection).part, split.part)
+
+
+def test_equally_common_scaffolds_are_in_drawn_order() -> None:
+    collection = collect(RINGS)
+    assert by_scaffold(collection, 0).names != by_scaffold(collection, 1).names
+    assert by_scaffold(collection, 0).names == by_scaffold(collection, 0).names
+
+
+def test_small_graphs_train_and_large_ones_test() -> None:
+    sizes = [2 + (7 * place) % 40 for place in range(200)]
+    collection = paths(sizes)
+    split = make_split("size", collection)
+    bounds = [(min(found), max(found)) for found in ([sizes[row] for row in split.rows(name)] for name in SPLITS)]
+    assert bounds[0][1] < bounds[3][0] <= bounds[3][1] < bounds[4][0]
+    assert bounds[1][1] < bounds[3][0]
+    assert torch.equal(make_split("auto", collection).part, split.part)
+
+
+def test_auto_is_random_where_nothing_differs() -> None:
+    assert make_split("auto", paths([3] * 20)).by == "random"
+    assert make_split("auto", collect(["CCO", "CCN", "CC"] * 5)).by == "random"
+
+
+def test_numbers_and_dates_ascend_and_words_are_grouped() -> None:
+    assert column(["10", "9", "9.0", "-1e0"]).names == ("-1e0", "9", "10")
+    assert column(["2021-03", "2020-12-31", "2021-02-28T12:00"]).names == ("2020-12-31", "2021-02-28T12:00", "2021-03")
+    assert column(["b", "a", "a", "7"]).names[0] == "a"
+
+
+def test_many_numbers_are_put_into_bins_of_equal_counts() -> None:
+    draws = np.random.default_rng(0)
+    numbers = np.concatenate([draws.normal(size=900), np.zeros(100)])
+    values = [repr(value) for value in numbers.tolist()]
+    domains = by_column("a", paths([1] * 1000), {"a": values})
+    counts = np.bincount(domains.number)
+    assert 15 <= len(counts) <= 20
+    assert len(domains.names) == len(counts)
+    assert np.median(counts) == 50
+    assert len(set(domains.number[900:].tolist())) == 1
+    bounds = [
+        (numbers[domains.number == one].min(), numbers[domains.number == one].max()) for one in range(len(counts))
+    ]
+    assert all(before[1] < after[0] for before, after in pairwise(bounds))
+
+
+def test_clusters_of_molecules_hold_like_ones() -> None:
+    collection = collect(
+        [f"{'C' * n}{tail}" for tail in ("S(=O)(=O)O", "c1ccc(Br)cc1", "[N+](C)(C)C") for n in range(5, 45)]
+    )
+    domains = by_cluster(collection)
+    kinds = np.repeat([0, 1, 2], 40)
+    for one in np.unique(domains.number):
+        assert len(set(kinds[domains.number == one])) == 1
+    assert np.array_equal(domains.number, by_cluster(collection).number)
+
+
+def test_clusters_of_graphs_hold_like_ones() -> None:
+    kinds = [nx.star_graph, nx.cycle_graph, nx.complete_graph]
+    collection = collect([kind(size) for kind in kinds for size in range(8, 28)])
+    domains = by_cluster(collection)
+    which = np.repeat([0, 1, 2], 20)
+    for one in np.unique(domains.number):
+        assert len(set(which[domains.number == one])) == 1
+    split = make_split("cluster", collection)
+    assert all(len(parts) == 1 for parts in parts_of(split).values())
+
+
+# Distance -------------------------------------------------------------------------------------------------------------
+
+
+def test_nearest_similarity_is_that_of_rdkit() -> None:
+    some, others = MOLECULES[:40], [*MOLECULES[60:], "CCO", "O"]
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
+    mine, theirs = ([generator.GetFingerprint(Chem.MolFromSmiles(text)) for text in part] for part in (some, others))
+    expected = [max(DataStructs.BulkTanimotoSimilarity(one, theirs)) for one in mine]
+    assert nearest_similarity(fingerprints(some), fingerprints(others)).tolist() == pytest.approx(expected)
+
+
+def test_empty_fingerprints_are_equal() -> None:
+    none = np.zeros((1, 8), dtype=bool)
+    assert nearest_similarity(none, none).tolist() == [1.0]
+    assert nearest_similarity(none, ~none).tolist() == [0.0]
+
+
+def test_a_classifier_tells_apart_what_differs_only() -> None:
+    draws = np.random.default_rng(0)
+    same = told_apart(draws.normal(size=(400, 3)), draws.normal(size=(300, 3)))
+    apart = told_apart(draws.normal(size=(400, 3)), draws.normal(size=(300, 3)) + 3)
+    assert same == pytest.approx(0.5, abs=0.08)
+    assert apart == pytest.approx(1.0, abs=0.01)
+    assert told_apart(np.zeros((400, 1)), np.zeros((3, 1))) is None
+
+
+def hand_made() -> tuple[Split, Collection, Tensor]:
+    """Seven rows, one without a label, in three parts and three domains."""
+    part = torch.tensor([0, 0, 0, 0, 3, 4, 4])
+    domain = torch.tensor([0, 0, 0, 1, 2, 2, 1])
+    return (
+        Split(part, domain, ("a", "b", "c"), "lab"),
+        paths([2, 4, 2, 4, 3, 7, 9]),
+        torch.tensor([0, 1, 1, -1, 0, 2, 0]),
+    )
+
+
+def test_the_report_by_hand() -> None:
+    split, collection, y = hand_made()
+    report = distance_report(split, collection, y)
+    assert (report["by"], report["rows"], report["left_out"]) == ("lab", 7, 1)
+    train, test = report["parts"]["train"], report["parts"]["test"]
+    assert (train["graphs"], train["domains"], train["classes"]) == (3, 1, [0.3333, 0.6667, 0.0])
+    assert (train["mean_size"], train["size_difference"], train["unseen_domains"]) == (2.67, 0.0, 0.0)
+    assert (test["graphs"], test["domains"], test["classes"]) == (2, 2, [0.5, 0.0, 0.5])
+    spread = np.std([2, 4, 2])
+    assert test["size_difference"] == pytest.approx((8 - 8 / 3) / spread, abs=1e-3)
+    assert test["unseen_domains"] == 1.0  # domain 1 has a training row, but without a label
+    assert report["parts"]["id_val"] == {
+        "graphs": 0,
+        "domains": 0,
+        "classes": None,
+        "mean_size": None,
+        "size_difference": None,
+        "unseen_domains": None,
+        "nearest_mean": None,
+        "nearest_median": None,
+        "auroc": None,
+    }
+    assert report["sentence"].startswith("test has too few graphs to be told from train: graphs are")
+    assert distance_report(split, collection)["parts"]["test"]["unseen_domains"] == 0.5
+
+
+def test_the_report_tells_a_shift_from_none() -> None:
+    graphs = collect([nx.star_graph(5 + n % 20) if n < 150 else nx.cycle_graph(5 + n % 20) for n in range(200)])
+    kinds: list[str | None] = ["star" if n < 150 else "cycle" if n < 175 else "ring" for n in range(200)]
+    shifted = distance_report(make_split("column:kind", graphs, {"kind": kinds}), graphs)
+    mixed = distance_report(make_split("random", graphs), graphs)
+    assert shifted["parts"]["test"]["auroc"] > 0.95
+    assert "test lies far from train" in shifted["sentence"]
+    assert "100% of its domains are unseen" in shifted["sentence"]
+    assert mixed["parts"]["test"]["auroc"] < 0.75
+    assert mixed["parts"]["test"]["nearest_mean"] is None
+
+
+def test_the_report_of_molecules_names_their_nearest_neighbours() -> None:
+    collection = collect(MOLECULES)
+    report = distance_report(make_split("scaffold", collection), collection)
+    parts = report["parts"]
+    assert parts["train"]["nearest_mean"] is None
+    assert parts["test"]["nearest_mean"] < parts["id_test"]["nearest_mean"] <= 1.0
+    assert "Tanimoto" in report["sentence"]
+
+
+def test_a_report_without_training_rows_says_so() -> None:
+    split = Split(torch.tensor([4, 4]), torch.tensor([0, 0]))
+    assert "nothing to compare" in distance_report(split, paths([2, 3]))["sentence"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [str(n) for n in range(100)],
+        ["a", "b", "c"] * 20,
+        [f"{n} to {n + 1}" for n in range(60)],
+        [str(n / 2) for n in range(30)],
+    ],
+)
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_picture_is_drawn(tmp_path: Path, values: list[str], suffix: str) -> None:
+    path = draw_split(column(list(values)), tmp_path / f"split{suffix}")
+    assert path.stat().st_size > 2_000
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    if suffix == ".png":
+        assert matplotlib.image.imread(path).shape[1] == 960
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
+    split = column(["a", "b", "c"] * 10)
+    with pytest.raises(InputError, match="suffix"):
+        draw_split(split, tmp_path / "a.txt")
+    with pytest.raises(InputError, match="choose a folder"):
+        draw_split(split, tmp_path / "none" / "a.png")
+    with pytest.raises(InputError, match="nothing to draw"):
+        draw_split(Split(torch.tensor([-1]), torch.tensor([0])), tmp_path / "a.png")
