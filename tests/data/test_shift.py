@@ -245,3 +245,21 @@ def test_refused() -> None:
         covariate([0.5, 1.0], "size")  # type: ignore[list-item]
     with pytest.raises(InputError, match="one whole number a row"):
         mixed(torch.zeros(3, 2, dtype=torch.long), "size")
+
+
+def test_many_domains_are_joined_to_ten_environments_of_neighbours() -> None:
+    split = covariate(torch.arange(500), "scaffold")
+    env, count = split.envs()
+    assert count == 10
+    inside = split.part <= 2
+    ordered = env[inside][split.domain[inside].argsort()]
+    assert bool((ordered.diff() >= 0).all())
+    assert int(ordered.bincount().max()) - int(ordered.bincount().min()) <= 1
+    few = covariate(torch.arange(500) // 70, "scaffold")
+    assert few.env is None
+
+
+def test_a_large_domain_is_an_environment_of_its_own() -> None:
+    split = covariate(torch.tensor([0] * 300 + list(range(1, 201))), "scaffold")
+    env, _ = split.envs()
+    assert len(set(env[(split.domain == 0) & (split.part <= 2)].tolist())) == 1

@@ -237,7 +237,7 @@ def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int |
             f"Train, val and test have {sizes} graphs, published: {' / '.join(map('{:,}'.format, corpus.published))}."
         )
     if shift == "covariate":
-        notes.append("Every training length is an environment; GOOD joins neighbouring lengths to at most ten.")
+        notes.append("Neighbouring training lengths are joined to at most ten environments.")
     if shift == "none":
         notes.append("GOOD's one validation and one test part are each cut in halves (id_ and not).")
     if graphs is not None:

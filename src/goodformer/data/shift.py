@@ -50,6 +50,8 @@ class Tie:
 
 TIES = (Tie(TRAIN, 0.95, 0.3), Tie(TEST, 0.95, 0.5), Tie(TRAIN, 0.9, 0.6), Tie(TRAIN, 0.85, 1.0))
 """The groups of GOOD-HIV in the order they are taken; what is left over is val. In test each domain's tie is turned."""
+MOST_ENVS = 10
+"""Environments of a covariate shift: GOOD joins domains to as many."""
 CONCEPT_INSIDE = 0.15
 """Share of the training rows that leaves as id_val under a concept shift, and again as id_test."""
 
@@ -195,7 +197,28 @@ def covariate(
     part[order[first:second]] = VAL
     part[order[second:]] = TEST
     _leave(part, [_share(len(number), share) for share in inside], Draws(seed, f"covariate/{by}"), by)
-    return Split(torch.from_numpy(part), torch.from_numpy(number), tuple(names), by)
+    env = neighbouring(number, part)
+    return Split(torch.from_numpy(part), torch.from_numpy(number), tuple(names), by, env)
+
+
+def neighbouring(number: Ints, part: Ints, most: int = MOST_ENVS) -> Tensor | None:
+    """Environments (R,) of neighbouring domains with about as many training rows each; None for few domains.
+
+    Methods compare risks between environments, which a scaffold of one molecule cannot take part in.
+
+    Args:
+        number: The domain of each row (R,).
+        part: The split of each row (R,).
+        most: Environments there may be.
+    """
+    inside = (part >= TRAIN) & (part <= ID_TEST)
+    domains, counts = np.unique(number[inside], return_counts=True)
+    if len(domains) <= most:
+        return None
+    middle = np.cumsum(counts) - counts / 2
+    block = np.minimum((middle * most / counts.sum()).astype(np.int64), most - 1)
+    place = np.minimum(np.searchsorted(domains, number), len(domains) - 1)
+    return torch.from_numpy(np.where(inside, block[place], 0))
 
 
 def concept(domain: Whole, y: Any, by: str, names: Sequence[str] = (), seed: int = 0) -> Split:
