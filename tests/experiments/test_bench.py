@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import mmap
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
+from rdkit import Chem
 
 from goodformer.data import load_benchmark
+from goodformer.data.molecule import featurise
 from goodformer.experiments import bench
+from goodformer.experiments.drugs import DRUGS
+from goodformer.experiments.explanation import explain
 from goodformer.nn.layout import Layout
 
 
@@ -72,6 +77,41 @@ def test_ladders_are_ladders() -> None:
     assert (layout.num_graphs, layout.num_nodes, data.edge_index.shape[1]) == (3, 30, 3 * 2 * 13)
     assert data.closed_walks_6.shape == (30, 6)
     assert (layout.graph[layout.src] == layout.graph[layout.dst]).all()
+
+
+def test_drugs_are_different_molecules() -> None:
+    found = featurise(DRUGS)
+    assert found.rejected == ()
+    assert len(DRUGS) == len({Chem.CanonSmiles(text) for text in DRUGS}) >= 200
+    assert 20 < float(found.graphs.sizes.double().mean()) < 30
+
+
+def test_rates_of_molecules_count_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every piece of work taking one second, a rate is the number of molecules of that piece."""
+    ran: list[int] = []
+
+    def one_second(rounds: int, *works: Callable[[], object]) -> list[float]:
+        ran.extend(work() is None for work in works)
+        return [1.0] * len(works)
+
+    monkeypatch.setattr(bench, "interleaved", one_second)
+    rates = bench.molecule_rates(1)
+    assert len(ran) == 2 + 3 + 2
+    assert rates["molecules_featurised_per_second"] == len(DRUGS)
+    for suffix in ("", "_erm"):
+        assert rates[f"molecules_trained_per_second{suffix}"] == 64
+        assert rates[f"molecules_predicted_per_second{suffix}"] == len(DRUGS)
+        assert rates[f"molecules_explained_per_second{suffix}"] == 64
+    assert set(rates) <= set(bench.GOALS)
+
+
+def test_the_rivals_on_molecules_are_what_the_rows_say() -> None:
+    made = bench.molecules()
+    ours = bench.molecule_predictor("goodformer", None, made)
+    theirs = bench.molecule_predictor("erm", "gin-vn", made)
+    assert explain(ours, made.splits["train"].subset([0, 1]), measure=False).source == "own"
+    assert explain(theirs, made.splits["train"].subset([0, 1]), measure=False).source == "post-hoc"
+    assert theirs.recipe.model["name"] == "gin-vn"
 
 
 def test_the_cache_folder_is_put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import psutil
@@ -30,11 +31,16 @@ from torch_geometric.data import Batch
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
+from goodformer.data.molecule import FEATURES, featurise
+from goodformer.engine import Predictor
+from goodformer.engine.predictor import Recipe
 from goodformer.engine.record import processor
+from goodformer.experiments.drugs import DRUGS
+from goodformer.experiments.explanation import explain
 from goodformer.experiments.presets import configure
 from goodformer.methods import METHODS, Method
 from goodformer.models import MODELS
-from goodformer.spec import Encoding
+from goodformer.spec import SPLITS, Encoding, Task
 from goodformer.transforms import encode
 
 BASIS = {"name": "good-motif", "domain": "basis"}
@@ -60,6 +66,13 @@ GOALS: dict[str, tuple[str, str]] = {
     "graphs_trained_per_second": ("GOODFormer, graphs trained a second", ""),
     "graphs_predicted_per_second": ("GOODFormer, graphs predicted and explained a second", ""),
     "step_megabytes_64": ("peak memory of a step of 64 graphs, MB", ""),
+    "molecules_featurised_per_second": ("molecules made into graphs a second, one process", ""),
+    "molecules_trained_per_second": ("GOODFormer, molecules trained a second", ""),
+    "molecules_predicted_per_second": ("GOODFormer, molecules predicted a second, encodings included", ""),
+    "molecules_explained_per_second": ("GOODFormer, molecules explained a second by its own scores", ""),
+    "molecules_trained_per_second_erm": ("ERM on GIN-VN, molecules trained a second", ""),
+    "molecules_predicted_per_second_erm": ("ERM on GIN-VN, molecules predicted a second", ""),
+    "molecules_explained_per_second_erm": ("ERM on GIN-VN, molecules explained a second by occlusion", ""),
 }
 
 
@@ -74,6 +87,7 @@ def run(quick: bool = False, progress: bool = True) -> dict[str, float]:
         lambda: temperature_share(rounds),
         memory_ratio,
         lambda: node_scaling(NODES[:3] if quick else NODES, max(rounds // 4, 2)),
+        lambda: molecule_rates(rounds),
     ]
     for part in parts:
         fresh = part()
@@ -301,6 +315,43 @@ def node_scaling(nodes: Sequence[int], rounds: int) -> dict[str, float]:
     centred = log_n - log_n.mean()
     results["node_exponent"] = float((centred * log_t).sum() / centred.square().sum())
     return results
+
+
+def molecule_rates(rounds: int) -> dict[str, float]:
+    """Molecules a second through every step of the way, for GOODFormer and, in turns with it, for ERM on GIN-VN."""
+    bench = molecules()
+    rivals = molecule_predictor("goodformer", None, bench), molecule_predictor("erm", "gin-vn", bench)
+    encodings = tuple(dict.fromkeys(text for one in rivals for text in one.method.encodings))
+    batches = _batches(bench.with_encodings(encodings).splits["train"], 64, len(DRUGS) // 64)
+    drugs = bench.splits["train"]
+    some = drugs.subset(range(64))  # occlusion takes as many passes as a molecule has bonds
+    trained = interleaved(rounds, *(trainer(one.method, batches) for one in rivals))
+    made, *predicted = interleaved(rounds, lambda: featurise(DRUGS), *(partial(one.predict, drugs) for one in rivals))
+    explained = interleaved(max(rounds // 5, 2), *(partial(explain, one, some, measure=False) for one in rivals))
+    rates = {"molecules_featurised_per_second": len(DRUGS) / made}
+    for suffix, train, predict, why in zip(("", "_erm"), trained, predicted, explained, strict=True):
+        rates[f"molecules_trained_per_second{suffix}"] = 64 / train
+        rates[f"molecules_predicted_per_second{suffix}"] = len(drugs) / predict
+        rates[f"molecules_explained_per_second{suffix}"] = len(some) / why
+    return rates
+
+
+def molecules() -> Benchmark:
+    """The built-in drugs as a benchmark; labels and environments are made up, since nothing is to be learnt."""
+    graphs = featurise(DRUGS).graphs
+    number = torch.arange(len(graphs))
+    marks = {"y": (number % 2).float()[:, None], "env": number % 4, "domain": number % 4}
+    marked = GraphSet(graphs.node, graphs.edge, marks, graphs.node_ptr, graphs.edge_ptr)
+    task = Task("binary", 1, "rocauc")
+    return Benchmark("drugs", "none", "none", dict.fromkeys(SPLITS, marked), task, FEATURES, 4)
+
+
+def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> Predictor:
+    """A method with fresh weights, built as the default preset builds it for molecules."""
+    config = configure({"name": "good-hiv"}, method, model)
+    recipe = Recipe(dict(config.model), dict(config.method), bench.features, bench.task)
+    torch.manual_seed(0)
+    return Predictor(recipe.build(), recipe)
 
 
 def memory_ratio() -> dict[str, float]:
