@@ -84,16 +84,17 @@ def good_hiv(
     show = sys.stderr.isatty()
     made = featurise(smiles, worker_count(), show)
     graphs, labels = made.graphs, y[made.rows]
+    number = graphs.sizes
+    names: tuple[str, ...] = ()
     if domain == "scaffold":
-        number = _ranks(scaffolds([smiles[row] for row in made.rows.tolist()], worker_count(), show))
-    else:
-        number = graphs.sizes
+        found = scaffolds([smiles[row] for row in made.rows.tolist()], worker_count(), show)
+        number, names = _ranks(found), tuple(sorted(set(found)))
     split = _split(number, labels, domain, shift, seed)
     recipe: dict[str, Any] = {"name": "good-hiv", "domain": domain, "shift": shift, "seed": seed}
     recipe |= {"file": SOURCE.sha256, "rdkit": RDKIT, "version": VERSION}
     notes = " ".join(filter(None, [left_out(made.rejected, len(smiles), _line), _moved(split, domain, shift)]))
     splits = split.cut(graphs, y=labels[:, None], domain=number)
-    return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe)
+    return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe, names)
 
 
 def _read(path: Path) -> tuple[list[str], Tensor]:

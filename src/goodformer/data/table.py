@@ -149,6 +149,7 @@ def assemble(
         num_envs=num_envs,
         notes=_notes(collection, int((part < 0).sum())),
         recipe=dict(recipe),
+        domain_names=split.names,
     )
 
 
