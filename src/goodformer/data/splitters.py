@@ -20,7 +20,7 @@ from goodformer.data.distance import distance_report
 from goodformer.data.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size
 from goodformer.data.labels import labelled
 from goodformer.data.motif import Draws
-from goodformer.data.shift import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
+from goodformer.data.shift import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate, neighbouring
 from goodformer.registry import InputError, unknown
 
 __all__ = ["SPLITTERS", "distance_report", "make_split"]
@@ -296,4 +296,5 @@ def _of_rows(collection: Collection, part: Ints, number: Ints, names: Sequence[s
     for name, values, missing in (("part", part, -1), ("domain", number, 0)):
         whole[name] = torch.full((collection.count,), missing)
         whole[name][collection.rows] = torch.from_numpy(values.astype(np.int64))
-    return Split(**whole, names=tuple(names), by=by)
+    env = neighbouring(whole["domain"].numpy(), whole["part"].numpy())
+    return Split(**whole, names=tuple(names), by=by, env=env)
