@@ -139,6 +139,26 @@ def test_data_sets_count_alike_however_many_runs_they_have() -> None:
     assert sureness.best(records) == "energy"  # the temperature is not everybody's
 
 
+def test_tables_stand_between_the_markers_of_a_page(record: dict[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n<!-- sureness: begin -->\nold\n<!-- sureness: end -->\nmore\n")
+    assert sureness.write([record], page)
+    assert not sureness.write([record], page)
+    text = page.read_text()
+    assert "old" not in text
+    assert text.endswith("<!-- sureness: end -->\nmore\n")
+    cells = [f"{record['conformal'][split]['coverage']:.3f}" for split in ("id_test", "test")]
+    assert "| good-motif / basis / covariate | goodformer | goodformer | 1 | " in text
+    assert f" | {cells[0]} | {cells[1]} | " in text
+    assert "| `neighbours` | " in text
+
+
+def test_the_page_of_the_documentation_holds_the_tables_of_the_records() -> None:
+    root = Path(__file__).parents[2]
+    records = sureness.read_records(root / "results" / "sureness.jsonl")
+    assert sureness.markdown(records) in (root / "docs" / "sureness.md").read_text(encoding="utf-8")
+
+
 def test_records_of_sureness_are_no_records_of_runs(tmp_path: Path) -> None:
     summary = {"id": "1", "dataset": "a", "ood_test": 0.5}
     (tmp_path / "runs.jsonl").write_text(json.dumps(summary) + "\n")

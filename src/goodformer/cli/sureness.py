@@ -26,6 +26,9 @@ def command(
     records: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Instead of a run: rank domain scores over these records.")
     ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="With --records: write tables between the markers of this page.")
+    ] = None,
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
     as_json: options.Json = False,
@@ -39,7 +42,7 @@ def command(
       goodformer sureness --records results/sureness.jsonl
     """
     if records is not None and name is None:
-        _rank(records, as_json)
+        _rank(records, write, as_json)
         return
     with output.working():
         from goodformer.cli.locate import limit_threads
@@ -59,13 +62,16 @@ def command(
     output.document(record) if as_json else _show(run.folder.name, record)
 
 
-def _rank(path: Path, as_json: bool) -> None:
+def _rank(path: Path, page: Path | None, as_json: bool) -> None:
     """One row a domain score, over all records."""
     from goodformer.engine.uncertainty import DEFAULT
     from goodformer.experiments import sureness
 
     found = sureness.read_records(path)
     rows = sureness.rank(found)
+    if page:
+        typer.echo(f"{page} {'rewritten' if sureness.write(found, page) else 'is up to date'}", err=True)
+        return
     if as_json:
         output.document({"best": sureness.best(found), "default": DEFAULT, "scores": rows})
         return

@@ -23,6 +23,7 @@ from goodformer.engine.uncertainty import (
     figures,
     observe,
 )
+from goodformer.experiments import tables
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
 
@@ -30,6 +31,7 @@ Record = Mapping[str, Any]
 KIND = "sureness"
 SHIFTED = ("val", "test")
 MEASURED = ("id_test", "val", "test")
+STAGES = ("before", "after")
 LEVEL = 0.9
 
 
@@ -124,6 +126,51 @@ def best(records: Sequence[Record]) -> str | None:
     return next((row["score"] for row in rank(records) if row["everywhere"]), None)
 
 
+def markdown(records: Sequence[Record]) -> str:
+    """Two tables: the domain scores, best first, and what every method on a model is sure of, in and out of it."""
+    head = ["score", "what", "AUROC", "lowest", "FPR95", "outside ID", "outside OOD", "runs", "data sets"]
+    keys = ("auroc", "lowest", "fpr95", "outside_id", "outside")
+    rows = [
+        [
+            f"`{row['score']}`",
+            row["about"],
+            *(_figure(row[key]) for key in keys),
+            str(row["runs"]),
+            str(row["data_sets"]),
+        ]
+        for row in rank(records)
+    ]
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault((*_data_set(record), record["method"], record["model"]), []).append(record)
+    return f"{tables.markdown_table(head, rows)}\n\n{tables.markdown_table(SURE, map(_sure, groups.items()))}"
+
+
+def write(records: Sequence[Record], page: Path) -> bool:
+    """Put the tables of records between the markers of a page; True where that changed it."""
+    return tables.insert(page, KIND, markdown(records))
+
+
+SURE = (
+    *("data set", "method", "model", "runs", "ECE ID, before", "after", "ECE OOD, before", "after"),
+    *("coverage ID", "coverage OOD", "labels a set ID", "OOD"),
+)
+
+
+def _sure(group: tuple[tuple[str, ...], Sequence[Record]]) -> list[str]:
+    """The cells of one method on one model: means over runs."""
+    (dataset, domain, shift, method, model), records = group
+    ends = ("id_test", "test")
+    values = [[record["calibration"][end][when]["ece"] for record in records] for end in ends for when in STAGES]
+    values += [[record["conformal"][end][what] for record in records] for what in ("coverage", "size") for end in ends]
+    cells = [_figure(statistics.fmean(known) if (known := _known(part)) else None) for part in values]
+    return [" / ".join((dataset, domain, shift)), method, model, str(len(records)), *cells]
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else tables.written(value, 3)
+
+
 def _row(name: str, records: Sequence[Record], count: int) -> dict[str, Any]:
     """What the records say of one score."""
     return {
@@ -162,7 +209,7 @@ def _detected(sure: Sureness, seen: Mapping[str, Seen]) -> dict[str, dict[str, A
 
 def _calibrated(task: Task, seen: Seen, temperature: float) -> dict[str, dict[str, float]]:
     """What probabilities are worth as they come, and calibrated."""
-    return {"before": figures(task, seen, 1.0), "after": figures(task, seen, temperature)}
+    return dict(zip(STAGES, (figures(task, seen, 1.0), figures(task, seen, temperature)), strict=True))
 
 
 def _identity(run: Run, benchmark: Benchmark, weights: str) -> dict[str, Any]:
