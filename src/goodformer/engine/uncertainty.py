@@ -343,7 +343,7 @@ SCORES: dict[str, Candidate] = {
     ),
     "statistics": from_median(lambda seen: seen.statistics, "size and degrees, without a model"),
     "temperature": from_signal("log_temperature", "solved attention temperature"),
-    "entropy_gap": from_signal("entropy_gap", "attention entropy no temperature reaches"),
+    "entropy_gap": from_signal("entropy_gap", "attention entropy against that of training"),
 }
 
 

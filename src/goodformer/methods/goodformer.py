@@ -20,9 +20,6 @@ NOTHING, ENOUGH = 0.03, 0.1
 """The adversary's reversed gradient grows with the share of the labels' entropy that the variant half tells: none of it
 up to the first number, which is noise, all of it once the second has been added."""
 
-UNREACHED = 1e-3
-"""A difference of entropies above this is one no temperature could close; the solver's own tolerance is a tenth."""
-
 
 class GOODFormerMethod(Method):
     """L = a_c l(y_c) + L_I + a_S L_S + a_E L_E + a_PSE L_PSE + a_B L_B; the prediction is y_c.
@@ -114,12 +111,11 @@ class GOODFormerMethod(Method):
         return Prediction(logits, found.edge_logits, found.invariant, self._signals(found))
 
     def _signals(self, found: Disentangled) -> dict[str, Tensor]:
-        """Mean over heads of log t_G, and of the entropy that t_G leaves above or below that of training, (B,)."""
-        gap = (found.entropy[0] - self.model.mean_entropy[0]).nan_to_num()  # (B, H)
-        reached = gap.abs() <= UNREACHED  # what is left there is where the solver happened to stop
+        """Mean over heads of log t_G, and of the attention's entropy less that of training, (B,)."""
+        gap = found.plain_entropy[0] - self.model.mean_entropy[0]  # (B, H)
         return {
             "log_temperature": found.temperature[0].log().mean(-1),
-            "entropy_gap": gap.masked_fill(reached, 0).mean(-1),
+            "entropy_gap": gap.nan_to_num().mean(-1),
         }
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:

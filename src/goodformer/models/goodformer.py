@@ -42,6 +42,7 @@ class Disentangled:
         entropy: Mean entropy of attention, (2, B, H) for Softmax(E) and Softmax(-E), or (1, B, H) for the first alone;
             those of a second disentangling layer follow.
         temperature: t_G used, (2, B, H) or (1, B, H).
+        plain_entropy: The entropy before any temperature, (2, B, H) or (1, B, H).
         recovered: Recovered positional encodings of the halves, (2, N, k) or (1, N, k).
         nodes: Node embeddings of the invariant half, (N, D), whose mean over a graph is ``invariant``.
     """
@@ -52,6 +53,7 @@ class Disentangled:
     variant: Tensor | None
     entropy: Tensor
     temperature: Tensor
+    plain_entropy: Tensor
     recovered: Tensor | None
     nodes: Tensor
 
@@ -193,7 +195,7 @@ class GOODFormer(GraphModel):
         mask = self._mask(scores, layout, noise)  # M, (E,)
         halves = _Halves(layout, edges, mask, edge_weight, variant_gradient if both else None)
         opposite = scale_gradient(scores, variant_gradient) if both else None  # E as the variant half sees it
-        attention, entropy, temperature = self._attend(scores, opposite, layout)
+        attention, entropy, plain, temperature = self._attend(scores, opposite, layout)
         source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
         h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
         h, recovered = self._encode(h, halves, batch.x)
@@ -208,6 +210,7 @@ class GOODFormer(GraphModel):
             variant=graphs[1] if both else None,
             entropy=torch.cat((entropy, *more_entropy)),
             temperature=temperature,
+            plain_entropy=plain,
             recovered=recovered,
             nodes=h[: layout.num_nodes],
         )
@@ -245,19 +248,23 @@ class GOODFormer(GraphModel):
         drawn = concrete(logits, noise)
         return drawn if self.sample == "soft" else straight_through(drawn > 0.5, drawn)
 
-    def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies and temperatures (2, B, H)."""
+    def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies at t and at 1, and t, (2, B, H)."""
         signed = scores if opposite is None else torch.cat((scores, -opposite))
         rows = layout.mask if opposite is None else layout.mask.repeat(2, 1)
         signed = hide_padding(signed, rows)
         temperature = self._temperature(signed, layout, rows)
-        if not self.training and self.solver != "none":
+        tempered = not self.training and self.solver != "none"
+        plain = (
+            mean_entropy(signed, signed.softmax(-1), rows).unflatten(0, (-1, layout.num_graphs)) if tempered else None
+        )
+        if tempered:
             signed = signed / temperature.flatten(0, 1)[..., None, None]
         p = signed.softmax(-1)
         entropy = mean_entropy(signed, p, rows).unflatten(0, (-1, layout.num_graphs))
         if self.training:
             self._remember(entropy)
-        return p, entropy, temperature
+        return p, entropy, entropy if plain is None else plain, temperature
 
     def _temperature(self, signed: Tensor, layout: Layout, rows: Tensor) -> Tensor:
         """t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
