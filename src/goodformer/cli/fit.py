@@ -40,7 +40,7 @@ def command(
 
     [bold]Examples[/bold]
 
-      goodformer fit bace.csv --smiles mol --target Class --split scaffold -o bace
+      goodformer fit bace.csv --smiles smiles --target Class --split scaffold -o bace
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
       goodformer predict bace new.csv -o answers.csv
