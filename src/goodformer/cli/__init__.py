@@ -26,6 +26,7 @@ from goodformer.cli import (
     runs,
     split,
     sureness,
+    theory,
     train,
 )
 
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Your own data": (split, fit, predict, explain),
-    "Benchmarks": (quickstart, train, compare, evaluate, sureness, bench),
+    "Benchmarks": (quickstart, train, compare, evaluate, sureness, theory, bench),
 }
 for panel, commands in PANELS.items():
     for command in commands:
