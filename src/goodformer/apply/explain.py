@@ -84,8 +84,9 @@ def explain_file(
         raise InputError(f"{path} holds no graph; give at least one row to explain.")
     if not shown.graphs:
         raise InputError(f"{path} holds no row that can be read; the reasons are in {folder / f'answers.{form}'}.")
+    classes = model.meaning.classes
     report = explain_graphs(
-        model.predictor, shown.graphs, folder, shown.names, k, smiles=shown.smiles, classes=model.meaning.classes
+        model.predictor, shown.graphs, folder, shown.names, k, None, shown.smiles, picture_limit=count, classes=classes
     )
     return {
         "rows": done,
