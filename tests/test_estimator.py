@@ -88,6 +88,22 @@ def test_a_saved_classifier_says_the_same(fitted: GraphClassifier, tmp_path: Pat
     assert (again.domain_score(smiles) == fitted.domain_score(smiles)).all()
 
 
+@pytest.mark.parametrize("names", [[3, 7], [1.0, 2.0], [False, True], ["a", "b"]])
+def test_a_saved_classifier_gives_classes_of_the_same_type(names: list, tmp_path: Path) -> None:
+    smiles, labels = molecules()
+    given = np.array(names)[labels]
+    some = GraphClassifier(**{**FAST, "epochs": 1}).fit(smiles, given)
+    again = GraphClassifier.load(some.save(tmp_path / "model"))
+    assert again.classes_.tolist() == names
+    assert again.score(smiles, given) == some.score(smiles, given)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, -1])
+def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
+    with pytest.raises(InputError, match="validation"):
+        GraphClassifier(**{**FAST, "validation": share}).fit(*molecules())
+
+
 def test_the_same_seed_gives_the_same_classifier_and_the_random_state_of_others_is_left_alone() -> None:
     smiles, labels = molecules()
     torch.manual_seed(3)

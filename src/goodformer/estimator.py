@@ -101,7 +101,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             predictor, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
         smiles = None if collection.smiles is None else "smiles"
-        self.model_ = Model(predictor, Meaning(smiles, labels.targets, tuple(map(str, labels.classes))))
+        self.model_ = Model(predictor, Meaning(smiles, labels.targets, labels.classes, self.classes_.dtype.kind))
         return self
 
     def predict(self, X: Sequence[Any]) -> Array:
@@ -152,7 +152,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         model = Model.open(folder)
         recipe = model.predictor.recipe
         classifier = cls(recipe.method["name"], recipe.model["name"])
-        classifier.model_, classifier.classes_ = model, np.array(model.meaning.classes)
+        classifier.model_, classifier.classes_ = model, model.meaning.values
         return classifier
 
     @property
@@ -169,6 +169,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     def _split(self, collection: Collection, labels: Labels, env: ArrayLike | None) -> Split:
         """Parts for training, calibration and the choice of the epoch, and the environments."""
+        if not 0 < self.validation < 0.5:
+            raise InputError(f"validation = {self.validation} is not accepted; give a share between 0 and 0.5.")
         shares = (self.validation, 0.0)
         split = make_split(self.split, collection, y=labels.y, seed=self.random_state, outside=shares, inside=shares)
         if env is None:

@@ -82,6 +82,23 @@ def test_an_input_column_is_never_overwritten(model: Path, command: Command) -> 
     assert row["goodformer_predicted"] in ("no", "yes")
 
 
+def test_answers_to_answers_lose_nothing(model: Path, command: Command) -> None:
+    Path("new.csv").write_text("smiles,predicted,goodformer_predicted\nCC,mine,theirs\n")
+    assert command("predict", model, "new.csv", "-o", "out.csv", "--quiet").code == 0
+    row = rows_of(Path("out.csv"))[0]
+    assert (row["predicted"], row["goodformer_predicted"]) == ("mine", "theirs")
+    assert row["goodformer_goodformer_predicted"] in ("no", "yes")
+
+
+def test_a_second_fit_leaves_no_list_of_rows_of_the_first(model: Path, command: Command) -> None:
+    write_table(Path("clean.csv"), bad=False)
+    Path("model").mkdir()
+    Path("model/unreadable.csv").write_text("row,text,reason\n")
+    words = ["fit", "clean.csv", "--target", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "model"]
+    assert command(*words).code == 0
+    assert not Path("model/unreadable.csv").exists()
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "json", "jsonl", "tsv"])
 def test_answers_are_written_in_every_format(model: Path, command: Command, suffix: str) -> None:
     write_table(Path("new.csv"))
@@ -123,7 +140,7 @@ def test_scores_are_aligned_with_atoms_and_bonds(model: Path, command: Command) 
         (["predict", "MODEL", "other.csv"], "no column 'smiles'"),
         (["predict", "MODEL", "new.csv", "-o", "answers.xyz"], "xyz"),
         (["predict", "nowhere", "new.csv"], "nowhere"),
-        (["explain", "MODEL", "bad.csv"], "no row that can be read"),
+        (["explain", "MODEL", "bad.csv"], "no row of bad.csv can be read"),
         (["fit", "new.csv", "--target", "label"], "no column 'label'"),
         (["fit", "one.csv", "--target", "y"], "y"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.apply.model import Model, fresh_names
-from goodformer.apply.predict import Columns, answer_block, model_blocks, said_of
+from goodformer.apply.model import Model
+from goodformer.apply.predict import Answers, Columns, model_blocks, said_of
 from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.rows import RowWriter
@@ -57,42 +56,32 @@ def explain_file(
     """
     if form not in FORMS:
         raise unknown("format", form, FORMS)
-    folder, done, shown = Path(out), 0, Shown(count)
+    folder, shown = Path(out), Shown(count)
     files.make_folder(folder)
-    with ExitStack() as open_files:
-        tables = {
-            name: open_files.enter_context(RowWriter(folder / f"{name}.{form}", columns))
-            for name, columns in (("edges", EDGES), ("nodes", NODES))
-        }
+    names = {name: folder / f"{name}.{form}" for name in ("answers", "edges", "nodes")}
+    with (
+        Answers(model, names["answers"]) as answers,
+        RowWriter(names["edges"], EDGES) as edges,
+        RowWriter(names["nodes"], NODES) as nodes,
+    ):
         for block in model_blocks(model, path, smiles, BLOCK):
             said = said_of(model, block.collection)
-            answers = answer_block(model, block, said)
-            names = fresh_names(list(answers), block.columns)
-            if "answers" not in tables:
-                answered = RowWriter(folder / f"answers.{form}", [*block.columns, *names])
-                tables["answers"] = open_files.enter_context(answered)
-            tables["answers"].write({**block.columns, **dict(zip(names, answers.values(), strict=True))})
+            answers.write(block, said)
             if said is not None:
-                found = score_columns(block.collection, scores_of(model.predictor, block.collection.graphs, said)[0], k)
-                tables["edges"].write(found[0])
-                tables["nodes"].write(found[1])
+                scores, _ = scores_of(model.predictor, block.collection.graphs, said)
+                for table, columns in zip((edges, nodes), score_columns(block.collection, scores, k), strict=True):
+                    table.write(columns)
                 shown.add(block.collection)
-            done += len(block)
             if watch:
-                watch(done)
-    if not done:
-        raise InputError(f"{path} holds no graph; give at least one row to explain.")
+                watch(answers.rows)
+    report = answers.report()
     if not shown.graphs:
-        raise InputError(f"{path} holds no row that can be read; the reasons are in {folder / f'answers.{form}'}.")
-    classes = model.meaning.classes
-    report = explain_graphs(
-        model.predictor, shown.graphs, folder, shown.names, k, None, shown.smiles, picture_limit=count, classes=classes
+        first = report["problems"][0]["reason"] if report["problems"] else "it holds no graph"
+        raise InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")
+    drawn = explain_graphs(
+        model.predictor, shown.graphs, folder, shown.names, k, None, shown.smiles, count, classes=model.meaning.classes
     )
-    return {
-        "rows": done,
-        "tables": [str(folder / f"{name}.{form}") for name in ("answers", "edges", "nodes")],
-        **report,
-    }
+    return {**report, "tables": list(map(str, names.values())), **drawn}
 
 
 @dataclass
@@ -148,11 +137,12 @@ def _ends(graphs: GraphSet, pairs: Undirected) -> tuple[Tensor, Tensor]:
 def _node_columns(collection: Collection, low: Tensor, high: Tensor, value: Tensor, chosen: Tensor) -> Columns:
     """One line a node: the mean score of its edges, empty where it has none."""
     graphs = collection.graphs
-    nodes, ends = int(graphs.node_ptr[-1]), torch.cat((low, high))
-    total = value.new_zeros(nodes).index_add_(0, ends, value.repeat(2))
+    other = low != high  # a loop touches its node once
+    nodes, ends = int(graphs.node_ptr[-1]), torch.cat((low, high[other]))
+    total = value.new_zeros(nodes).index_add_(0, ends, torch.cat((value, value[other])))
     mean = total / torch.bincount(ends, minlength=nodes)  # (N,)
     touched = torch.zeros(nodes, dtype=torch.bool)
-    touched[ends[chosen.repeat(2)]] = True
+    touched[ends[torch.cat((chosen, chosen[other]))]] = True
     graph = torch.repeat_interleave(graphs.sizes)  # (N,)
     return {
         "row": (collection.rows[graph] + 1).tolist(),

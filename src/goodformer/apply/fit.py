@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.apply.model import Meaning, Model
+from goodformer.apply.predict import LISTED, problems_of
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.distance import distance_report
 from goodformer.data.rows import RowWriter
 from goodformer.data.table import Table, load_table
 from goodformer.engine import Hardware, Predictor, Run, RunConfig, files, train
+from goodformer.engine.selection import RULES
 from goodformer.engine.uncertainty import Sureness
 from goodformer.experiments.presets import configure
+from goodformer.registry import InputError
 
 STEPS = 3000
 """Steps a model is given by default: on few graphs that is many epochs."""
@@ -46,10 +49,21 @@ def fit_benchmark(
     config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
 ) -> tuple[Predictor, Run]:
     """Train, and learn on validation graphs how sure the result may be."""
+    _check_parts(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     predictor = run.predictor("best")
     predictor.sureness = Sureness.fit(predictor, benchmark.splits["train"], benchmark.splits["id_val"])
     return predictor, run
+
+
+def _check_parts(config: RunConfig, benchmark: Benchmark) -> None:
+    """Refuse, before anything is trained, data without the graphs that choose the epoch or calibrate."""
+    for split in ("id_val", RULES[config.training.selection]):
+        if split is not None and not len(benchmark.splits[split]):
+            raise InputError(
+                f"{benchmark.name} has no graph in the part {split}, which is needed to choose the epoch or to say how sure "
+                "an answer is; split it otherwise or give more rows."
+            )
 
 
 @dataclass(frozen=True)
@@ -119,12 +133,12 @@ def fit_file(
     predictor, run = fit_benchmark(config, benchmark, runs, hardware)
     smiles = None if table.collection.smiles is None else source.smiles
     Model(predictor, Meaning(smiles, table.labels.targets, table.labels.classes)).save(out)
-    report = _report(table, run)
+    report = _report(table, run, predictor)
     _write(Path(out), report, table)
     return {**report, "folder": str(out)}
 
 
-def _report(table: Table, run: Run) -> dict[str, Any]:
+def _report(table: Table, run: Run, predictor: Predictor) -> dict[str, Any]:
     """What was fitted to what, and what it is worth."""
     collection, summary = table.collection, run.summary or {}
     wanted = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
@@ -133,13 +147,14 @@ def _report(table: Table, run: Run) -> dict[str, Any]:
         "rows": collection.count,
         "graphs": len(collection.graphs),
         "unreadable": len(collection.rejected),
-        "problems": [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected[:20]],
+        "problems": problems_of(collection)[:LISTED],
         "targets": list(table.labels.targets),
         "classes": list(table.labels.classes),
         "split": table.split.by,
         "counts": table.split.counts(),
         "distance": distance_report(table.split, collection, table.labels.y),
         **{name: summary.get(name) for name in wanted},
+        "notes": [] if predictor.sureness is None else list(predictor.sureness.notes),
         "run": run.folder.name,
     }
 
@@ -148,11 +163,8 @@ def _write(folder: Path, report: dict[str, Any], table: Table) -> None:
     """Report, split and unreadable rows beside the model."""
     files.write_json(folder / "report.json", report)
     table.split.save(folder / "split.json")
-    rejected = table.collection.rejected
-    if rejected:
-        columns: dict[str, list[Any]] = {
-            "row": [one.row + 1 for one in rejected],
-            "text": [one.text for one in rejected],
-        }
-        with RowWriter(folder / "unreadable.csv", ["row", "text", "reason"]) as writer:
-            writer.write({**columns, "reason": [one.reason for one in rejected]})
+    problems, listed = problems_of(table.collection), folder / "unreadable.csv"
+    listed.unlink(missing_ok=True)  # of an earlier fit into the same folder
+    if problems:
+        with RowWriter(listed, list(problems[0])) as writer:
+            writer.write({name: [problem[name] for problem in problems] for name in problems[0]})

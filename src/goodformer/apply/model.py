@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from goodformer.data.molecule import FEATURES
@@ -25,11 +27,20 @@ class Meaning:
         smiles: Column of the SMILES, None where the model reads graphs.
         targets: Names of what is predicted.
         classes: Names of the classes in the order of their codes; of 0 and 1 where targets are binary.
+        kind: What the classes were before they became names: numpy's letter for text, integers, reals or truth values.
     """
 
     smiles: str | None
     targets: tuple[str, ...]
     classes: tuple[str, ...]
+    kind: str = "U"
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The classes as they were given."""
+        if self.kind == "b":
+            return np.array([name == "True" for name in self.classes])
+        return np.array(self.classes) if self.kind not in "iuf" else np.array(self.classes).astype(f"{self.kind}8")
 
     @classmethod
     def of_task(cls, task: Task, smiles: str | None) -> Self:
@@ -74,19 +85,9 @@ class Model:
         return self.predictor.save(folder)
 
 
-def described(model: Model) -> dict[str, Any]:
-    """What a model is, as plain values."""
-    recipe = model.predictor.recipe
-    return {
-        "method": recipe.method["name"],
-        "model": recipe.model["name"],
-        "targets": list(model.meaning.targets),
-        "classes": list(model.meaning.classes),
-        "input": "graphs" if model.meaning.smiles is None else "SMILES",
-    }
-
-
-def fresh_names(wanted: Sequence[str], taken: Mapping[str, Any] | Sequence[str]) -> list[str]:
-    """Names for new columns; all get a prefix where one of them is taken, so that no input column is lost."""
-    prefix = "goodformer_" if set(wanted) & set(taken) else ""
-    return [f"{prefix}{name}" for name in wanted]
+def fresh_names(wanted: Sequence[str], taken: Iterable[str]) -> list[str]:
+    """Names for new columns; all get a prefix as often as one of them is taken, so that no input column is lost."""
+    names, there = list(wanted), set(taken)
+    while there & set(names):
+        names = [f"goodformer_{name}" for name in names]
+    return names

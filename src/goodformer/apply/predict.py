@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from goodformer.registry import InputError
 
 BLOCK = 1024
 """Rows read, predicted and written at a time."""
+LISTED = 20
+"""Unreadable rows a report names."""
 PROBLEM = "problem"
 Columns = dict[str, list[Any]]
 Watch = Callable[[int], None]
@@ -51,23 +53,62 @@ def predict_file(
     Returns:
         Counts of rows, of unreadable ones with the first reasons, and of those outside the domain.
     """
-    counts = {"rows": 0, "unreadable": 0, "outside": 0}
-    problems: list[dict[str, Any]] = []
-    with ExitStack() as open_files:
-        writer: RowWriter | None = None
+    with Answers(model, out, level) as answers:
         for block in model_blocks(model, path, smiles, size):
-            answers = answer_block(model, block, said_of(model, block.collection), level)
-            names = fresh_names(list(answers), block.columns)
-            if writer is None:
-                writer = open_files.enter_context(RowWriter(out, [*block.columns, *names]))
-            writer.write({**block.columns, **dict(zip(names, answers.values(), strict=True))})
-            problems += _problems(block.collection)
-            _count(counts, block, answers)
+            answers.write(block, said_of(model, block.collection))
             if watch:
-                watch(counts["rows"])
-        if writer is None:
+                watch(answers.rows)
+        if not answers.rows:
             raise InputError(f"{path} holds no row; give at least one to predict.")
-    return {**counts, "problems": problems[:20], "out": str(out)}
+    return {**answers.report(), "out": str(out)}
+
+
+class Answers:
+    """A table of rows with their answers, written block by block, and what there is to say of it.
+
+    Args:
+        model: What predicts.
+        path: The table; the first block tells its columns.
+        level: That of conformal sets; none where not given.
+
+    Attributes:
+        rows: How many are written.
+    """
+
+    def __init__(self, model: Model, path: str | Path, level: float | None = None) -> None:
+        self.model, self.path, self.level = model, path, level
+        self.rows, self.unusual = 0, 0
+        self.problems: list[dict[str, Any]] = []
+        self._files = ExitStack()
+        self._writer: RowWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._files.__exit__(*error)
+
+    def write(self, block: Block, said: Predictions | None) -> None:
+        """Add the rows of a block."""
+        answers = answer_block(self.model, block, said, self.level)
+        names = fresh_names(list(answers), block.columns)
+        if self._writer is None:
+            self._writer = self._files.enter_context(RowWriter(self.path, [*block.columns, *names]))
+        self._writer.write({**block.columns, **dict(zip(names, answers.values(), strict=True))})
+        self.rows += block.collection.count
+        self.unusual += sum(value is True for value in answers.get("outside", []))
+        self.problems += problems_of(block.collection)
+
+    def report(self) -> dict[str, Any]:
+        """Counts of rows, of unreadable ones, and of those outside the domain; None where nobody can tell."""
+        sureness = self.model.predictor.sureness
+        return {
+            "rows": self.rows,
+            "unreadable": len(self.problems),
+            "problems": self.problems[:LISTED],
+            "outside": None if sureness is None else self.unusual,
+            "notes": [] if sureness is None else list(sureness.notes),
+        }
 
 
 def model_blocks(model: Model, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
@@ -161,13 +202,6 @@ def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.double().tolist()]
 
 
-def _problems(collection: Collection) -> list[dict[str, Any]]:
+def problems_of(collection: Collection) -> list[dict[str, Any]]:
     """Rows that cannot be read, counted from 1 as people do."""
     return [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
-
-
-def _count(counts: dict[str, int], block: Block, answers: Mapping[str, list[Any]]) -> None:
-    """Add a block to the counts, in place."""
-    counts["rows"] += block.collection.count
-    counts["unreadable"] += len(block.collection.rejected)
-    counts["outside"] += sum(value is True for value in answers.get("outside", []))

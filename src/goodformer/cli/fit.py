@@ -74,6 +74,8 @@ def _show(report: dict[str, Any]) -> None:
     output.table(["part", "rows", metric], rows, title=title, note=note)
     typer.echo(report["distance"].get("sentence", ""))
     show_problems(report)
+    for note in report["notes"]:
+        typer.echo(f"note: {note}")
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
     typer.echo(f"next:  goodformer predict {report['folder']} NEW.csv -o answers.csv")
 

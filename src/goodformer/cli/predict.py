@@ -54,6 +54,9 @@ def _show(report: dict[str, Any]) -> None:
     """How many rows, how many of them should not be trusted, and where the answers are."""
     from goodformer.cli.fit import show_problems
 
-    typer.echo(f"{report['rows']} rows, {report['outside']} outside the domain of the training data")
+    outside = "not measured how many" if report["outside"] is None else report["outside"]
+    typer.echo(f"{report['rows']} rows, {outside} outside the domain of the training data")
     show_problems(report)
+    for note in report["notes"]:
+        typer.echo(f"note: {note}")
     typer.echo(f"answers: {report['out']}")

@@ -15,7 +15,6 @@ from torch_geometric.data import Data
 
 from goodformer.data import load_benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.data.json_lines import read_graphs
 from goodformer.engine import Predictions, Predictor, Run, files
 from goodformer.explain import posthoc
 from goodformer.explain.agreement import agreement
@@ -62,10 +61,15 @@ class Explained:
             **({} if self.smiles is None else {"smiles": self.smiles[place]}),
             "label": _label(graph),
             "predicted": self.answer.classes[place].tolist(),
-            "probabilities": [round(value, 6) for value in self.answer.probabilities[place].tolist()],
+            "probabilities": [round(value, 6) for value in self._shares[place].tolist()],
         }
         worth = {} if self.worth is None else {"fidelity": _worth(self.worth, place)}
         return {**known, **worth, **edge_record(graph, self.scores[place], k)}
+
+    @property
+    def _shares(self) -> Tensor:
+        """Probabilities (B, C), calibrated where that was learnt."""
+        return self.answer.probabilities if self.answer.calibrated is None else self.answer.calibrated
 
     def title(self, place: int) -> str:
         """What a graph is called, and what was said of it."""
@@ -82,7 +86,7 @@ class Explained:
 
     def _sure(self, place: int) -> str:
         """The probability of what was said, where it is one thing."""
-        said, shares = self.answer.classes[place].flatten(), self.answer.probabilities[place]
+        said, shares = self.answer.classes[place].flatten(), self._shares[place]
         if said.numel() > 1:
             return ""
         share = float(shares[int(said)]) if self.answer.classes.dim() == 1 else float((1 - shares, shares)[int(said)])
@@ -94,30 +98,22 @@ def explain_run(
     folder: str | Path,
     split: str = "test",
     count: int = 6,
-    file: str | Path | None = None,
     k: int | None = None,
     weights: str = "best",
 ) -> dict[str, Any]:
-    """Explain graphs of a run's data set, or those of a file, and write picture and scores into a folder.
+    """Explain graphs of a run's data set, and write picture and scores into a folder.
 
     Args:
         run: A trained run.
         folder: Where picture and scores go.
         split: Split the graphs are taken from.
-        count: How many, spread evenly over the split; of a file the first so many are drawn.
-        file: Graphs to explain instead, see `goodformer.data.json_lines.read_graphs`.
+        count: How many, spread evenly over the split.
         k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
         weights: ``best`` or ``last``.
     """
-    predictor = run.predictor(weights)
-    graphs: Sequence[Data] | GraphSet
-    if file is None:
-        graphs, names = _spread(run, split, count)
-    else:
-        graphs = read_graphs(file, predictor.recipe.features.node)
-        names = [f"{Path(file).name} {number}" for number in range(1, len(graphs) + 1)]
+    graphs, names = _spread(run, split, count)
     about = {"run": run.folder.name}
-    return explain_graphs(predictor, graphs, folder, names, k, about, picture_limit=count)
+    return explain_graphs(run.predictor(weights), graphs, folder, names, k, about, picture_limit=count)
 
 
 def explain_graphs(
