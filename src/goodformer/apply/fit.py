@@ -61,7 +61,7 @@ def _check_parts(config: RunConfig, benchmark: Benchmark) -> None:
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):
             raise InputError(
-                f"{benchmark.name} has no graph in the part {split}, which is needed to choose the epoch or to say how sure "
+                f"{benchmark.name} has no graph in the part {split}, needed to choose the epoch or to say how sure "
                 "an answer is; split it otherwise or give more rows."
             )
 
