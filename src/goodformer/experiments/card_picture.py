@@ -51,6 +51,8 @@ CLASSES = matplotlib.colormaps["viridis"]
 INK, GREY, TRUE = "#222222", "#5b6470", "#111111"
 SIZED = ("size", "length")
 """Domains that are best seen as the number of nodes."""
+BINS = 90
+"""Bins of sizes, so many that most sizes have one of their own and neighbouring splits are not mixed."""
 LARGEST = 3
 """Of many domains, how many of the largest of each split are drawn."""
 STYLE: dict[str, Any] = {"medianprops": {"color": INK}, "flierprops": {"markersize": 3.5, "markeredgewidth": 0.7}}
@@ -184,7 +186,7 @@ def _draw_sizes(axes: Axes, bench: Benchmark) -> None:
     low, high = min(map(np.min, sizes.values())), max(map(np.max, sizes.values()))
     cut = max(np.quantile(values, 0.995) for values in sizes.values())
     last = int(cut) if high > 1.3 * cut else int(high)
-    step = max(1, -(-(last - int(low) + 1) // 45))
+    step = max(1, -(-(last - int(low) + 1) // BINS))
     bins = np.arange(low, last + step + 1, step) - 0.5
     for split, values in sizes.items():
         style: dict[str, Any] = {
