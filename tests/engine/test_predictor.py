@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from goodformer.data import Benchmark, GraphSet
 from goodformer.engine import Predictor, Run, evaluate
 from goodformer.engine.predictor import Recipe
-from goodformer.engine.uncertainty import DEFAULT, SCORES, Sureness
+from goodformer.engine.uncertainty import DEFAULT, Sureness
+from goodformer.engine.unusual import SCORES
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 
@@ -264,7 +265,7 @@ def test_embeddings_cost_no_second_pass(kind: str, benchmark: Benchmark, request
 
 
 def test_a_method_that_keeps_its_embedding_is_asked_for_it(finished: Run, benchmark: Benchmark) -> None:
-    from goodformer.engine.uncertainty import observe
+    from goodformer.engine.observe import observe
     from goodformer.methods.base import Method
 
     predictor, graphs = finished.predictor(), benchmark.splits["id_val"]

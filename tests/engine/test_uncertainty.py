@@ -22,6 +22,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
+from goodformer.engine import calibration, conformal, observe, unusual
 from goodformer.engine import uncertainty as u
 from goodformer.registry import InputError
 from goodformer.spec import Task
@@ -33,7 +34,7 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> u.Seen:
+def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> observe.Seen:
     """Graphs of three classes whose embeddings are clouds around three means, moved aside by ``shift``."""
     draw = generator(seed)
     y = draw.integers(0, 3, count)
@@ -47,7 +48,7 @@ def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> u.Seen:
     signals = {"log_temperature": torch.from_numpy(draw.normal(size=count) + shift)}
     signals["entropy_gap"] = torch.zeros(count, dtype=torch.double)
     figures = torch.from_numpy(draw.normal(size=(count, 5)))
-    return u.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y))
+    return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y))
 
 
 def calibrated_labels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +64,7 @@ def calibrated_labels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("factor", [0.4, 1.7, 5.0])
 def test_temperature_is_where_brute_force_finds_it(factor: float) -> None:
     z, y = calibrated_labels(300, seed=1)
-    found = u.fit_temperature(CLASSES, torch.from_numpy(factor * z), torch.from_numpy(y))
+    found = calibration.fit_temperature(CLASSES, torch.from_numpy(factor * z), torch.from_numpy(y))
 
     def risk(log_t: np.ndarray) -> float:
         return -log_softmax(factor * z / np.exp(log_t), -1)[np.arange(300), y].mean()
@@ -82,51 +83,79 @@ def test_temperature_of_binary_targets_passes_over_missing_labels() -> None:
         signed = np.where(y == 1, -z, z)[known] / np.exp(log_t)
         return np.logaddexp(0, signed).mean()
 
-    found = u.fit_temperature(TARGETS, torch.from_numpy(z), torch.from_numpy(y))
+    found = calibration.fit_temperature(TARGETS, torch.from_numpy(z), torch.from_numpy(y))
     assert math.log(found) == pytest.approx(float(brute(risk, ((-2.9, 2.9),), Ns=400).item()), abs=1e-3)
     everything = torch.from_numpy(np.where(known, z, 1e3 * z))  # what an unknown label was given does not matter
-    assert u.fit_temperature(TARGETS, everything, torch.from_numpy(y)) == pytest.approx(found, rel=1e-6)
+    assert calibration.fit_temperature(TARGETS, everything, torch.from_numpy(y)) == pytest.approx(found, rel=1e-6)
 
 
 def test_the_temperature_of_an_overconfident_model_is_recovered() -> None:
     z, y = calibrated_labels(20_000, seed=3)
     logits, labels = torch.from_numpy(3 * z), torch.from_numpy(y)
-    t = u.fit_temperature(CLASSES, logits, labels)
+    t = calibration.fit_temperature(CLASSES, logits, labels)
     assert t == pytest.approx(3, rel=0.03)
-    assert u.ece(CLASSES, logits, labels) > 0.05
-    assert u.ece(CLASSES, logits / t, labels) < 0.015
+    assert calibration.ece(CLASSES, logits, labels) > 0.05
+    assert calibration.ece(CLASSES, logits / t, labels) < 0.015
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_calibration_never_costs_likelihood_on_validation(seed: int) -> None:
     draw = generator(seed)
     z, y = torch.from_numpy(4 * draw.normal(size=(25, 3))), torch.from_numpy(draw.integers(0, 3, 25))
-    t = u.fit_temperature(CLASSES, z, y)
-    assert u.nll(CLASSES, z / t, y) <= u.nll(CLASSES, z, y)
+    t = calibration.fit_temperature(CLASSES, z, y)
+    assert calibration.nll(CLASSES, z / t, y) <= calibration.nll(CLASSES, z, y)
 
 
 def test_graphs_that_are_all_right_leave_probabilities_alone() -> None:
     y = torch.arange(60) % 3
-    assert u.fit_temperature(CLASSES, 2.0 * torch.eye(3)[y], y) == 1.0
+    assert calibration.fit_temperature(CLASSES, 2.0 * torch.eye(3)[y], y) == 1.0
+
+
+@pytest.mark.parametrize("task", [CLASSES, TARGETS])
+def test_logits_that_tell_nothing_are_cooled_off(task: Task) -> None:
+    """Overconfident noise: even probabilities are best, which no temperature reaches; the hottest is nearest."""
+    draw = generator(25)
+    z = torch.from_numpy(10 * draw.normal(size=(600, task.outputs)))
+    said = draw.integers(0, 3, 600) if task.kind == "multiclass" else draw.integers(0, 2, (600, 2)).astype(float)
+    y = torch.from_numpy(said)
+    t, notes = calibration.calibrate(task, z, y)
+    assert t == pytest.approx(calibration.HOTTEST)
+    assert "tell nothing" in notes[0]
+    assert calibration.ece(task, z, y) > 0.4
+    assert calibration.ece(task, z / t, y) < 0.2
+    assert calibration.nll(task, z / t, y) < calibration.nll(task, z, y)
+
+
+def test_an_optimum_at_the_cold_end_is_none() -> None:
+    """One wrong graph whose logits are level: colder is better all the way, which is no temperature to go by."""
+    y = torch.arange(60) % 3
+    z = 0.01 * torch.eye(3, dtype=torch.double)[y]
+    z[0] = torch.tensor([0.0, 1e-9, 0.0], dtype=torch.double)
+    assert calibration.calibrate(CLASSES, z, y) == (1.0, ())
+
+
+def test_figures_without_a_label_are_none() -> None:
+    nothing = calibration.figures(TARGETS, torch.zeros(3, 2), torch.full((3, 2), math.nan))
+    assert nothing == {"nll": None, "ece": None, "brier": None}
 
 
 def test_figures_by_hand() -> None:
     p = torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]], dtype=torch.double)
     y = torch.tensor([1, 0, 1, 0])
     # in halves: claimed .5 + .6 and one of two right, then .8 + .9 and one of two right
-    assert u.ece(CLASSES, p.log(), y, bins=2) == pytest.approx((abs(1.1 - 1) + abs(1.7 - 1)) / 4)
-    assert u.ece(CLASSES, p.log(), y, bins=4) == pytest.approx((0.5 + 0.4 + 0.2 + 0.9) / 4)
-    assert u.nll(CLASSES, p.log(), y) == pytest.approx(-math.log(0.3 * 0.6 * 0.8 * 0.05) / 4)
+    assert calibration.ece(CLASSES, p.log(), y, bins=2) == pytest.approx((abs(1.1 - 1) + abs(1.7 - 1)) / 4)
+    assert calibration.ece(CLASSES, p.log(), y, bins=4) == pytest.approx((0.5 + 0.4 + 0.2 + 0.9) / 4)
+    assert calibration.nll(CLASSES, p.log(), y) == pytest.approx(-math.log(0.3 * 0.6 * 0.8 * 0.05) / 4)
     squares = (0.25 + 0.49 + 0.04) + (0.16 + 0.09 + 0.01) + (0.01 + 0.04 + 0.01) + (0.9025 + 0.0025 + 0.81)
-    assert u.brier(CLASSES, p.log(), y) == pytest.approx(squares / 4)
+    assert calibration.brier(CLASSES, p.log(), y) == pytest.approx(squares / 4)
 
 
 def test_figures_of_binary_targets_by_hand() -> None:
     p = torch.tensor([[0.9, 0.2], [0.4, 0.7]], dtype=torch.double)
     y = torch.tensor([[1.0, float("nan")], [0.0, 0.0]])
-    assert u.brier(TARGETS, p.logit(), y) == pytest.approx((0.01 + 0.16 + 0.49) / 3)
-    assert u.nll(TARGETS, p.logit(), y) == pytest.approx(-math.log(0.9 * 0.6 * 0.3) / 3)
-    assert u.ece(TARGETS, p.logit(), y, bins=3) == pytest.approx((0.1 + 0.4 + 0.7) / 3)
+    assert calibration.brier(TARGETS, p.logit(), y) == pytest.approx((0.01 + 0.16 + 0.49) / 3)
+    assert calibration.nll(TARGETS, p.logit(), y) == pytest.approx(-math.log(0.9 * 0.6 * 0.3) / 3)
+    assert calibration.ece(TARGETS, p.logit(), y, bins=3) == pytest.approx((0.1 + 0.4 + 0.7) / 3)
 
 
 # ---------------------------------------------------------------- domain scores
@@ -141,9 +170,9 @@ def test_mahalanobis_distance_is_scipys() -> None:
     means = np.stack([x[y == k].mean(0) for k in range(3)])
     inverse = np.linalg.inv(LedoitWolf(assume_centered=True).fit(x - means[y]).covariance_)
     wanted = [min(scipy_mahalanobis(row, mean, inverse) for mean in means) for row in new.embedding.numpy()]
-    found = u.mahalanobis(CLASSES, u.learn_mahalanobis(CLASSES, train), new)
+    found = unusual.mahalanobis(CLASSES, unusual.learn_mahalanobis(CLASSES, train), new)
     assert found.numpy() == pytest.approx(np.array(wanted), rel=1e-8)
-    one = u.learn_mahalanobis(TARGETS, train)["means"]  # binary targets have no classes to tell apart
+    one = unusual.learn_mahalanobis(TARGETS, train)["means"]  # binary targets have no classes to tell apart
     assert torch.allclose(one[0], train.embedding.mean(0))
     assert len(one) == 1
 
@@ -156,36 +185,36 @@ def test_neighbours_are_scikit_learns() -> None:
         part.numpy() / np.linalg.norm(part.numpy(), axis=1, keepdims=True) for part in (train.embedding, new.embedding)
     )
     wanted = NearestNeighbors(n_neighbors=10).fit(ref).kneighbors(x)[0][:, -1]
-    found = u.neighbours(CLASSES, u.learn_neighbours(CLASSES, train), new)
+    found = unusual.neighbours(CLASSES, unusual.learn_neighbours(CLASSES, train), new)
     assert found.numpy() == pytest.approx(wanted, abs=1e-6)
     few = train.take(torch.arange(4))
-    assert u.neighbours(CLASSES, u.learn_neighbours(CLASSES, few), new).isfinite().all()
+    assert unusual.neighbours(CLASSES, unusual.learn_neighbours(CLASSES, few), new).isfinite().all()
 
 
 def test_scores_of_logits_by_hand() -> None:
     z = torch.tensor([[2.0, 0.0, -1.0], [0.1, 0.0, 0.0]], dtype=torch.double)
-    what = u.Seen(z, torch.zeros(2, 5))
+    what = observe.Seen(z, torch.zeros(2, 5))
     p = softmax(z.numpy(), -1)
-    assert u.energy(CLASSES, {}, what).numpy() == pytest.approx(-np.log(np.exp(z.numpy()).sum(-1)))
-    assert u.doubt(CLASSES, {}, what).numpy() == pytest.approx(-np.log(p.max(-1)))
-    assert u.entropy(CLASSES, {}, what).numpy() == pytest.approx(-(p * np.log(p)).sum(-1))
+    assert unusual.energy(CLASSES, {}, what).numpy() == pytest.approx(-np.log(np.exp(z.numpy()).sum(-1)))
+    assert unusual.doubt(CLASSES, {}, what).numpy() == pytest.approx(-np.log(p.max(-1)))
+    assert unusual.entropy(CLASSES, {}, what).numpy() == pytest.approx(-(p * np.log(p)).sum(-1))
     two = z[:, :2]
-    binary, flipped = u.Seen(two, torch.zeros(2, 5)), u.Seen(-two, torch.zeros(2, 5))
-    assert u.energy(TARGETS, {}, binary).numpy() == pytest.approx(-np.log(2 * np.cosh(two.numpy() / 2)).sum(-1))
-    for measure in (u.energy, u.doubt, u.entropy):  # which of the two values is called 1 does not matter
+    binary, flipped = observe.Seen(two, torch.zeros(2, 5)), observe.Seen(-two, torch.zeros(2, 5))
+    assert unusual.energy(TARGETS, {}, binary).numpy() == pytest.approx(-np.log(2 * np.cosh(two.numpy() / 2)).sum(-1))
+    for measure in (unusual.energy, unusual.doubt, unusual.entropy):  # which value is called 1 does not matter
         assert torch.allclose(measure(TARGETS, {}, binary), measure(TARGETS, {}, flipped))
 
 
 def test_both_sides_of_the_median_are_unusual() -> None:
-    score = u.SCORES["temperature"]
+    score = unusual.SCORES["temperature"]
     values = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 100.0, 1.0], dtype=torch.double)
-    what = u.Seen(torch.zeros(7, 3), torch.zeros(7, 5), None, {"log_temperature": values})
+    what = observe.Seen(torch.zeros(7, 3), torch.zeros(7, 5), None, {"log_temperature": values})
     state = score.learn(CLASSES, what)
     assert float(state["centre"]) == 3
     assert float(state["scale"]) == pytest.approx(1.4826 * 2)  # of 2 1 0 1 2 97 2
     assert score.measure(CLASSES, state, what).numpy() == pytest.approx(abs(values.numpy() - 3) / (1.4826 * 2))
-    flat = u.Seen(torch.zeros(3, 3), torch.ones(3, 5))
-    assert u.SCORES["statistics"].learn(CLASSES, flat)["scale"].tolist() == [1.0] * 5
+    flat = observe.Seen(torch.zeros(3, 3), torch.ones(3, 5))
+    assert unusual.SCORES["statistics"].learn(CLASSES, flat)["scale"].tolist() == [1.0] * 5
 
 
 def test_statistics_are_networkx() -> None:
@@ -195,20 +224,20 @@ def test_statistics_are_networkx() -> None:
         degree = np.array([d for _, d in graph.degree()], dtype=float)
         rows.append([np.log(len(graph)), degree.mean(), degree.std(), np.log1p(degree.max()), (degree <= 1).mean()])
     batch = Batch.from_data_list([from_networkx(graph) for graph in graphs])
-    assert u.statistics(batch).numpy() == pytest.approx(np.array(rows))
+    assert observe.statistics(batch).numpy() == pytest.approx(np.array(rows))
 
 
 def test_detection_counts_pairs() -> None:
     draw = generator(8)
     usual, odd = draw.integers(0, 9, 60).astype(float), draw.integers(3, 12, 40).astype(float)
-    found = u.detection(torch.from_numpy(usual), torch.from_numpy(odd))
+    found = unusual.detection(torch.from_numpy(usual), torch.from_numpy(odd))
     pairs = [(o > i) + 0.5 * (o == i) for i in usual for o in odd]
     truth = np.repeat([0, 1], [60, 40])
     assert found["auroc"] == pytest.approx(np.mean(pairs))
     assert found["auroc"] == pytest.approx(roc_auc_score(truth, np.concatenate((usual, odd))))
     bars = [bar for bar in np.unique(odd) if (odd >= bar).mean() >= 0.95]
     assert found["fpr95"] == pytest.approx(min((usual >= bar).mean() for bar in bars))
-    assert u.detection(torch.tensor([1.0]), torch.tensor([math.inf])) == {"auroc": None, "fpr95": None}
+    assert unusual.detection(torch.tensor([1.0]), torch.tensor([math.inf])) == {"auroc": None, "fpr95": None}
 
 
 # ---------------------------------------------------------------- conformal sets
@@ -218,7 +247,7 @@ def test_sets_hold_each_class_as_often_as_they_promise() -> None:
     """Binomial limits for the test labels and for the labels that set the threshold, four deviations."""
     z, y = calibrated_labels(13_000, seed=9)
     logits, labels = torch.from_numpy(z * 0.3), torch.from_numpy(y)  # unsure, so that sets are larger than one label
-    what = u.Seen(logits, torch.zeros(13_000, 5), torch.randn(13_000, 2, dtype=torch.double), {}, labels)
+    what = observe.Seen(logits, torch.zeros(13_000, 5), torch.randn(13_000, 2, dtype=torch.double), {}, labels)
     sure = u.Sureness.learn(CLASSES, what, what.take(torch.arange(3000)), "energy")
     sets = sure.sets(logits[3000:], 0.9)
     held = sets.gather(1, labels[3000:, None])[:, 0]
@@ -226,14 +255,16 @@ def test_sets_hold_each_class_as_often_as_they_promise() -> None:
         of_class = labels[3000:] == k
         spread = math.sqrt(0.09 / int(of_class.sum()) + 0.09 / int((labels[:3000] == k).sum()))
         assert abs(float(held[of_class].double().mean()) - 0.9) < 4 * spread
-    assert u.coverage(CLASSES, sets, labels[3000:])["coverage"] == pytest.approx(float(held.double().mean()))
-    assert u.coverage(CLASSES, sets, labels[3000:])["size"] == pytest.approx(float(sets.sum(-1).double().mean()))
+    assert conformal.coverage(CLASSES, sets, labels[3000:])["coverage"] == pytest.approx(float(held.double().mean()))
+    assert conformal.coverage(CLASSES, sets, labels[3000:])["size"] == pytest.approx(
+        float(sets.sum(-1).double().mean())
+    )
     assert sure.sets(logits, 0.99).sum() > sets.sum()
 
 
 def test_sets_are_those_of_a_plain_loop() -> None:
     z, y = calibrated_labels(60, seed=10)
-    what = u.Seen(torch.from_numpy(z), torch.zeros(60, 5), None, {}, torch.from_numpy(y))
+    what = observe.Seen(torch.from_numpy(z), torch.zeros(60, 5), None, {}, torch.from_numpy(y))
     sure = u.Sureness.learn(CLASSES, what, what, "energy")
     p = softmax(z / sure.temperature, -1)
     for row, found in zip(p, sure.sets(torch.from_numpy(z), 0.8).tolist(), strict=True):
@@ -250,17 +281,17 @@ def test_sets_of_binary_targets_pass_over_missing_labels() -> None:
     y = (draw.random((4000, 2)) < expit(z)).astype(float)
     y[draw.random((4000, 2)) < 0.4] = np.nan
     y[:, 1] = np.where(np.arange(4000) < 3, y[:, 1], np.nan)  # hardly any label: nothing can be ruled out
-    what = u.Seen(torch.from_numpy(z), torch.zeros(4000, 5), None, {}, torch.from_numpy(y))
+    what = observe.Seen(torch.from_numpy(z), torch.zeros(4000, 5), None, {}, torch.from_numpy(y))
     sure = u.Sureness.learn(TARGETS, what.take(torch.arange(2000)), what.take(torch.arange(2000)), "energy")
     sets = sure.sets(what.logits[2000:], 0.9)
     assert sets.shape == (2000, 2, 2)
     assert sets[:, 1].all()
-    assert u.coverage(TARGETS, sets, what.y[2000:])["coverage"] == pytest.approx(0.9, abs=0.04)
+    assert conformal.coverage(TARGETS, sets, what.y[2000:])["coverage"] == pytest.approx(0.9, abs=0.04)
 
 
 @pytest.mark.parametrize("count", range(1, 40))
 def test_the_rank_is_the_finite_sample_one(count: int) -> None:
-    rank = u.conformal_rank(count, 0.95)
+    rank = conformal.conformal_rank(count, 0.95)
     assert rank / (count + 1) >= 0.95 - 1e-9
     assert (rank - 1) / (count + 1) < 0.95
     assert (rank > count) == (count < 19)
@@ -269,7 +300,7 @@ def test_the_rank_is_the_finite_sample_one(count: int) -> None:
 # ---------------------------------------------------------------- all of it
 
 
-@pytest.mark.parametrize("score", list(u.SCORES))
+@pytest.mark.parametrize("score", list(unusual.SCORES))
 def test_usual_graphs_are_outside_as_often_as_alpha(score: str) -> None:
     train, val, test = seen(1000, 12), seen(2000, 13), seen(2000, 14)
     sure = u.Sureness.learn(CLASSES, train, val, score, alpha=0.05)
@@ -332,8 +363,8 @@ def test_a_sample_of_training_graphs_is_no_stride() -> None:
         def __len__(self) -> int:
             return 3000
 
-    first: Tensor = u._some(Sized(), 900)  # type: ignore[arg-type]
-    assert torch.equal(first, u._some(Sized(), 900))  # type: ignore[arg-type]
+    first: Tensor = observe._some(Sized(), 900)  # type: ignore[arg-type]
+    assert torch.equal(first, observe._some(Sized(), 900))  # type: ignore[arg-type]
     assert len(first.unique()) == 900
     for k in range(3):  # domains that take turns are all there
         assert int((first % 3 == k).sum()) == pytest.approx(300, abs=60)
@@ -342,7 +373,7 @@ def test_a_sample_of_training_graphs_is_no_stride() -> None:
 # ---------------------------------------------------------------- on disk
 
 
-@pytest.mark.parametrize("score", list(u.SCORES))
+@pytest.mark.parametrize("score", list(unusual.SCORES))
 def test_what_is_saved_says_the_same_bit_for_bit(score: str, tmp_path: Path) -> None:
     new = seen(40, 23)
     first = u.Sureness.learn(CLASSES, seen(100, 21), seen(15, 22), score, 0.1)
@@ -386,6 +417,6 @@ def test_an_unlabelled_batch_is_looked_at() -> None:
     batch = Batch.from_data_list([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))])
     from goodformer.methods.base import Prediction
 
-    found = u.look(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]
+    found = observe.look(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]
     assert found.y is None
     assert found.embedding is None

@@ -75,10 +75,11 @@ def _rank(path: Path, page: Path | None, as_json: bool) -> None:
     if as_json:
         output.document({"best": sureness.best(found), "default": DEFAULT, "scores": rows})
         return
-    keys = ["score", "auroc", "lowest", "fpr95", "auroc_val", "outside_id", "outside", "runs", "data_sets"]
-    columns = ["score", "AUROC", "lowest", "FPR95", "AUROC val", "outside ID", "outside OOD", "runs", "data sets"]
-    note = f"best of those every run has: {sureness.best(found)}; default: {DEFAULT}"
-    output.table(columns, [[row[key] for key in keys] for row in rows], "shifted test against ID test", note)
+    keys = ["score", "auroc_val", "auroc", "lowest", "fpr95", "outside_id", "outside", "runs", "data_sets"]
+    columns = ["score", "AUROC val", "AUROC test", "lowest", "FPR95", "outside ID", "outside OOD", "runs", "data sets"]
+    note = f"best on validation, of those with a model that every run has: {sureness.best(found)}; default: {DEFAULT}"
+    title = "shifted against in-distribution graphs, best on validation first; all but AUROC val are of test graphs"
+    output.table(columns, [[row[key] for key in keys] for row in rows], title, note)
 
 
 def _show(name: str, record: dict[str, Any]) -> None:
@@ -86,7 +87,8 @@ def _show(name: str, record: dict[str, Any]) -> None:
     typer.echo(f"{name}, weights {record['weights']}\n")
     columns = ["score", "AUROC val", "AUROC test", "FPR95 test", "outside ID", "outside val", "outside test"]
     rows = [[f"{key}{' *' if key == record['default'] else ''}", *_cells(row)] for key, row in record["scores"].items()]
-    output.table(columns, rows, "unusual graphs, against ID test", f"* default; outside at alpha {record['alpha']:g}")
+    title = "unusual graphs: val against ID val, test against ID test"
+    output.table(columns, rows, title, f"* default; outside at alpha {record['alpha']:g}")
     kinds = ("nll", "ece", "brier")
     head = ["split", *(f"{kind} {when}" for kind in kinds for when in ("before", "after"))]
     lines = [
@@ -101,7 +103,7 @@ def _show(name: str, record: dict[str, Any]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
-    """The figures of one domain score."""
-    test = row["test"]
-    flagged = [row[split]["outside"] for split in SPLITS]
-    return [row["val"]["auroc"], test["auroc"], test["fpr95"], *flagged]
+    """The figures of one domain score, None where a split has no graph."""
+    val, test = row.get("val", {}), row.get("test", {})
+    flagged = [row.get(split, {}).get("outside") for split in SPLITS]
+    return [val.get("auroc"), test.get("auroc"), test.get("fpr95"), *flagged]

@@ -20,8 +20,9 @@ from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.engine import files
 from goodformer.engine.evaluate import Metrics, evaluate, infer
+from goodformer.engine.observe import look
 from goodformer.engine.seeds import own_randomness
-from goodformer.engine.uncertainty import Sureness, look, remove_from, saved_in
+from goodformer.engine.uncertainty import Sureness, remove_from, saved_in
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method, class_scores
 from goodformer.models import MODELS

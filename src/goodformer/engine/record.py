@@ -43,7 +43,7 @@ def summarise(
     metric, rule = benchmark.task.metric, config.training.selection
     chosen = epochs[select_epoch(epochs, rule, metric)]
     return {
-        **_identity(config, benchmark),
+        **identity(config, benchmark),
         "epochs": len(epochs),
         "train_graphs": len(benchmark.splits["train"]),
         "selection": rule,
@@ -70,7 +70,8 @@ def _mean(epochs: Sequence[Mapping[str, Any]], name: str) -> float | None:
     return round(statistics.fmean(told), 3) if told else None
 
 
-def _identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
+def identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
+    """What tells a run from others, which every record of it begins with."""
     return {
         "id": config.id,
         "dataset": config.dataset["name"],

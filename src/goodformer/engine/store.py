@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -120,16 +120,40 @@ def export_results(runs: Iterable[Run], path: str | Path) -> int:
     Returns:
         The number of lines in the file.
     """
-    target = Path(path)
-    files.make_folder(target.parent)
-    with _exclusive(target):
-        old = files.read_lines(target)
-        if not all(isinstance(line, dict) and "id" in line for line in old):
-            raise InputError(f"{target} is not a file of results (a line has no id); choose another file.")
-        lines = {line["id"]: line for line in old}
-        lines |= {summary["id"]: summary for run in runs if (summary := run.summary) is not None}
-        files.write_lines(target, lines.values())
+    summaries = (summary for run in runs if (summary := run.summary) is not None)
+    return merge_lines(Path(path), summaries, lambda line: line["id"], _check_results)
+
+
+def merge_lines(
+    path: Path,
+    rows: Iterable[dict[str, Any]],
+    key: Callable[[dict[str, Any]], Hashable],
+    check: Callable[[Path, Sequence[Any]], None],
+) -> int:
+    """Add rows to a file of JSON lines, one process at a time; a line of the same key is replaced in its place.
+
+    Args:
+        path: The file; it need not be there yet.
+        rows: What to add.
+        key: What tells a line from others.
+        check: Refuses a file, given its lines, that is not of this kind.
+
+    Returns:
+        The number of lines in the file.
+    """
+    files.make_folder(path.parent)
+    with _exclusive(path):
+        old = files.read_lines(path)
+        check(path, old)
+        lines = {key(line): line for line in (*old, *rows)}
+        files.write_lines(path, lines.values())
     return len(lines)
+
+
+def _check_results(path: Path, lines: Sequence[Any]) -> None:
+    """Refuse a file that holds something else than summaries; records of other kinds name their kind."""
+    if not all(isinstance(line, dict) and "id" in line and "kind" not in line for line in lines):
+        raise InputError(f"{path} is not a file of results (a line is no summary of a run); choose another file.")
 
 
 @contextmanager

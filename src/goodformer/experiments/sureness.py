@@ -4,41 +4,40 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from goodformer.data import load_benchmark
-from goodformer.data.benchmark import Benchmark
 from goodformer.engine import Run, files
-from goodformer.engine.record import machine, source_commit, versions
-from goodformer.engine.uncertainty import (
-    DEFAULT,
-    SCORES,
-    TRAINING_GRAPHS,
-    Seen,
-    Sureness,
-    available,
-    coverage,
-    detection,
-    figures,
-    observe,
-)
+from goodformer.engine.calibration import figures
+from goodformer.engine.conformal import coverage
+from goodformer.engine.observe import Seen, observe
+from goodformer.engine.record import identity, machine, source_commit, versions
+from goodformer.engine.store import merge_lines
+from goodformer.engine.uncertainty import DEFAULT, TRAINING_GRAPHS, Sureness, check_validation
+from goodformer.engine.unusual import SCORES, available, detection
 from goodformer.experiments import tables
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
 
 Record = Mapping[str, Any]
 KIND = "sureness"
-SHIFTED = ("val", "test")
+AGAINST = {"val": "id_val", "test": "id_test"}
+"""Shifted splits, and the in-distribution graphs that a domain score should tell each from."""
 MEASURED = ("id_test", "val", "test")
 STAGES = ("before", "after")
 LEVEL = 0.9
+NOTHING = torch.empty(0)
 
 
 def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
     """What a run's calibration, domain scores and conformal sets are worth in and out of distribution.
 
-    All is learnt from training and in-distribution validation graphs; ``id_test``, ``val`` and ``test`` only measure.
+    All is learnt from training and in-distribution validation graphs; ``id_test``, ``val`` and ``test`` only measure,
+    and are left out where the benchmark has no such graph.
 
     Args:
         run: A trained run.
@@ -48,11 +47,15 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
     """
     predictor = run.predictor(weights)
     benchmark = load_benchmark(**run.config.dataset).with_encodings(predictor.method.encodings)
-    limits = {"train": TRAINING_GRAPHS}
-    seen = {split: observe(predictor, benchmark.splits[split], limit=limits.get(split)) for split in SPLITS}
+    check_validation(benchmark.splits["id_val"])
+    limits, there = {"train": TRAINING_GRAPHS}, [split for split in SPLITS if len(benchmark.splits[split])]
+    seen = {split: observe(predictor, benchmark.splits[split], limit=limits.get(split)) for split in there}
     return {
-        **_identity(run, benchmark, weights),
-        "graphs": {split: len(part) for split, part in seen.items()},
+        "kind": KIND,
+        **identity(run.config, benchmark),
+        "weights": weights,
+        "epochs": len(run.epochs),
+        "graphs": {split: len(seen[split]) if split in seen else 0 for split in SPLITS},
         **measure(benchmark.task, seen, alpha, level),
         "commit": source_commit(),
         "versions": versions(),
@@ -61,23 +64,24 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
 
 
 def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
-    """The figures of `measure_run` from the five splits already seen."""
+    """The figures of `measure_run` from splits already seen; only ``train`` and ``id_val`` must be there."""
     fitted = {
         name: Sureness.learn(task, seen["train"], seen["id_val"], name, alpha) for name in available(seen["id_val"])
     }
     plain = fitted[DEFAULT]  # calibration and sets are the same whatever the score
+    labelled = {split: (part.logits, part.y) for split, part in _measured(seen).items() if part.y is not None}
     return {
         "default": DEFAULT,
+        "against": dict(AGAINST),
         "alpha": alpha,
         "level": level,
         "scores": {name: _detected(sure, seen) for name, sure in fitted.items()},
         "temperature": plain.temperature,
-        "calibration": {split: _calibrated(task, seen[split], plain.temperature) for split in MEASURED},
-        "conformal": {
-            split: coverage(task, plain.sets(part.logits, level), part.y)
-            for split in MEASURED
-            if (part := seen[split]).y is not None
+        "calibration": {
+            split: {"before": figures(task, z, y), "after": figures(task, z / plain.temperature, y)}
+            for split, (z, y) in labelled.items()
         },
+        "conformal": {split: coverage(task, plain.sets(z, level), y) for split, (z, y) in labelled.items()},
         "notes": list(plain.notes),
     }
 
@@ -93,12 +97,7 @@ def save(run: Run, weights: str = "best", alpha: float = 0.05, score: str = DEFA
 
 def export(record: Record, path: str | Path) -> int:
     """Put a record into a file of JSON lines, in place of an older one of the same run and weights; lines there are."""
-    target = Path(path)
-    files.make_folder(target.parent)
-    lines = {_key(line): line for line in read_records(target)} if target.exists() else {}
-    lines[_key(record)] = dict(record)
-    files.write_lines(target, [dict(line) for line in lines.values()])
-    return len(lines)
+    return merge_lines(Path(path), [dict(record)], lambda line: (line["id"], line["weights"]), _check)
 
 
 def read_records(path: str | Path) -> list[Record]:
@@ -107,29 +106,32 @@ def read_records(path: str | Path) -> list[Record]:
     if not source.is_file():
         raise InputError(f"there is no file {source}; write one with goodformer sureness RUN --export {source}.")
     lines = files.read_lines(source)
-    if not all(isinstance(line, dict) and line.get("kind") == KIND for line in lines):
-        raise InputError(f"{source} holds a line that goodformer sureness did not write; choose another file.")
+    _check(source, lines)
     return list(lines)
 
 
 def rank(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """One row a domain score, best first: figures averaged over the runs of a data set, then over data sets.
+    """One row a domain score: figures averaged over the runs of a data set, then over data sets.
 
-    A score that some runs do not have is averaged over those that do; ``everywhere`` says whether all have it.
+    The order is that of ``auroc_val``, shifted validation graphs against in-distribution ones, so that no test graph
+    has a say in what is chosen; ``auroc`` and what follows it are of test graphs and say what the choice is worth. A
+    score that some runs do not have is averaged over those that do; ``everywhere`` says whether all have it.
     """
     rows = [_row(name, [record for record in records if name in record["scores"]], len(records)) for name in SCORES]
-    return sorted((row for row in rows if row["runs"]), key=lambda row: -(row["auroc"] or 0))
+    return sorted((row for row in rows if row["runs"]), key=lambda row: -(row["auroc_val"] or 0))
 
 
 def best(records: Sequence[Record]) -> str | None:
-    """The score that every run has and that tells shifted test graphs best, which `DEFAULT` should be."""
-    return next((row["score"] for row in rank(records) if row["everywhere"]), None)
+    """What `DEFAULT` should be: of the scores that read the model and that every run has, the first in `rank`.
+
+    Scores that read no model are baselines: they see size and degrees, and are blind to a shift in anything else.
+    """
+    return next((row["score"] for row in rank(records) if row["everywhere"] and not row["baseline"]), None)
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """Two tables: the domain scores, best first, and what every method on a model is sure of, in and out of it."""
-    head = ["score", "what", "AUROC", "lowest", "FPR95", "outside ID", "outside OOD", "runs", "data sets"]
-    keys = ("auroc", "lowest", "fpr95", "outside_id", "outside")
+    """Three tables: domain scores in their order, their test AUROC method by method, and probabilities and sets."""
+    keys = ("auroc_val", "auroc", "lowest", "fpr95", "outside_id", "outside")
     rows = [
         [
             f"`{row['score']}`",
@@ -143,7 +145,18 @@ def markdown(records: Sequence[Record]) -> str:
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         groups.setdefault((*_data_set(record), record["method"], record["model"]), []).append(record)
-    return f"{tables.markdown_table(head, rows)}\n\n{tables.markdown_table(SURE, map(_sure, groups.items()))}"
+    bodies = ((RANKED, rows), (DETECTED, map(_detects, groups.items())), (SURE, map(_sure, groups.items())))
+    first, *others = (tables.markdown_table(head, body) for head, body in bodies)
+    return "\n\n".join((first, verdict(records), *others))
+
+
+def verdict(records: Sequence[Record]) -> str:
+    """Which score the records speak for, and which is the default."""
+    data_sets = len({_data_set(record) for record in records})
+    return (
+        f"Best on validation, of the scores that read the model and that all {len(records)} runs on {data_sets} data "
+        f"set{'s' * (data_sets != 1)} have: `{best(records)}`. The default: `{DEFAULT}`."
+    )
 
 
 def write(records: Sequence[Record], page: Path) -> bool:
@@ -151,20 +164,43 @@ def write(records: Sequence[Record], page: Path) -> bool:
     return tables.insert(page, KIND, markdown(records))
 
 
+RANKED = (
+    *("score", "what", "AUROC validation", "AUROC test", "lowest", "FPR95", "outside ID", "outside OOD"),
+    *("runs", "data sets"),
+)
+DETECTED = ("data set", "method", "model", "runs", *(f"`{name}`" for name in SCORES))
 SURE = (
     *("data set", "method", "model", "runs", "ECE ID, before", "after", "ECE OOD, before", "after"),
     *("coverage ID", "coverage OOD", "labels a set ID", "OOD"),
 )
 
 
+def _detects(group: tuple[tuple[str, ...], Sequence[Record]]) -> list[str]:
+    """Test AUROC of every score of one method on one model."""
+    return _cells(group, [("scores", name, "test", "auroc") for name in SCORES])
+
+
 def _sure(group: tuple[tuple[str, ...], Sequence[Record]]) -> list[str]:
-    """The cells of one method on one model: means over runs."""
-    (dataset, domain, shift, method, model), records = group
+    """Calibration and conformal sets of one method on one model."""
     ends = ("id_test", "test")
-    values = [[record["calibration"][end][when]["ece"] for record in records] for end in ends for when in STAGES]
-    values += [[record["conformal"][end][what] for record in records] for what in ("coverage", "size") for end in ends]
-    cells = [_figure(statistics.fmean(known) if (known := _known(part)) else None) for part in values]
+    paths = [("calibration", end, when, "ece") for end, when in product(ends, STAGES)]
+    return _cells(group, [*paths, *(("conformal", end, what) for what, end in product(("coverage", "size"), ends))])
+
+
+def _cells(group: tuple[tuple[str, ...], Sequence[Record]], paths: Sequence[tuple[str, ...]]) -> list[str]:
+    """The cells of one method on one model: means over runs of the entries at some paths."""
+    (dataset, domain, shift, method, model), records = group
+    values = [_known(_entry(record, *path) for record in records) for path in paths]
+    cells = [_figure(statistics.fmean(known) if known else None) for known in values]
     return [" / ".join((dataset, domain, shift)), method, model, str(len(records)), *cells]
+
+
+def _entry(record: Record, *path: str) -> Any:
+    """What stands at a path in a record, None where the run has no such split or score."""
+    found: Any = record
+    for name in path:
+        found = (found or {}).get(name)
+    return found
 
 
 def _figure(value: float | None) -> str:
@@ -173,65 +209,55 @@ def _figure(value: float | None) -> str:
 
 def _row(name: str, records: Sequence[Record], count: int) -> dict[str, Any]:
     """What the records say of one score."""
+
+    def mean(split: str, figure: str) -> float | None:
+        return _over_data_sets(records, "scores", name, split, figure)
+
     return {
         "score": name,
         "about": SCORES[name].about,
-        "auroc": _over_data_sets(records, lambda record: record["scores"][name]["test"]["auroc"]),
-        "fpr95": _over_data_sets(records, lambda record: record["scores"][name]["test"]["fpr95"]),
-        "auroc_val": _over_data_sets(records, lambda record: record["scores"][name]["val"]["auroc"]),
-        "lowest": min(_known(record["scores"][name]["test"]["auroc"] for record in records), default=None),
-        "outside_id": _over_data_sets(records, lambda record: record["scores"][name]["id_test"]["outside"]),
-        "outside": _over_data_sets(records, lambda record: record["scores"][name]["test"]["outside"]),
+        "auroc_val": mean("val", "auroc"),
+        "auroc": mean("test", "auroc"),
+        "lowest": min(_known(_entry(record, "scores", name, "test", "auroc") for record in records), default=None),
+        "fpr95": mean("test", "fpr95"),
+        "outside_id": mean("id_test", "outside"),
+        "outside": mean("test", "outside"),
         "runs": len(records),
         "data_sets": len({_data_set(record) for record in records}),
         "everywhere": len(records) == count,
+        "baseline": SCORES[name].baseline,
     }
 
 
-def _over_data_sets(records: Sequence[Record], read: Any) -> float | None:
+def _over_data_sets(records: Sequence[Record], *path: str) -> float | None:
     """The mean over data sets of the mean over their runs, so that a data set with many runs counts once."""
     groups: dict[Any, list[float]] = {}
     for record in records:
-        groups.setdefault(_data_set(record), []).extend(_known([read(record)]))
+        groups.setdefault(_data_set(record), []).extend(_known([_entry(record, *path)]))
     means = [statistics.fmean(values) for values in groups.values() if values]
     return statistics.fmean(means) if means else None
 
 
 def _detected(sure: Sureness, seen: Mapping[str, Seen]) -> dict[str, dict[str, Any]]:
-    """How well one score tells shifted splits from ``id_test``, and the share of each split it calls outside."""
-    unusual = {split: sure.unusual(seen[split]) for split in MEASURED}
-    flagged = {split: {"outside": float(sure.outside(values).double().mean())} for split, values in unusual.items()}
-    return {
-        split: {**(detection(unusual["id_test"], unusual[split]) if split in SHIFTED else {}), **flagged[split]}
-        for split in MEASURED
-    }
+    """How well one score tells each shifted split from its like, and the share of each split it calls outside."""
+    unusual = {split: sure.unusual(part) for split, part in seen.items() if split != "train"}
+    found: dict[str, dict[str, Any]] = {}
+    for split in _measured(seen):
+        other = AGAINST.get(split)
+        told = detection(unusual.get(other, NOTHING), unusual[split]) if other else {}
+        found[split] = {**told, "outside": float(sure.outside(unusual[split]).double().mean())}
+    return found
 
 
-def _calibrated(task: Task, seen: Seen, temperature: float) -> dict[str, dict[str, float]]:
-    """What probabilities are worth as they come, and calibrated."""
-    return dict(zip(STAGES, (figures(task, seen, 1.0), figures(task, seen, temperature)), strict=True))
+def _measured(seen: Mapping[str, Seen]) -> dict[str, Seen]:
+    """The splits that measure, as far as they are there."""
+    return {split: seen[split] for split in MEASURED if split in seen}
 
 
-def _identity(run: Run, benchmark: Benchmark, weights: str) -> dict[str, Any]:
-    config = run.config
-    return {
-        "kind": KIND,
-        "id": config.id,
-        "weights": weights,
-        "dataset": config.dataset["name"],
-        "domain": benchmark.domain,
-        "shift": benchmark.shift,
-        "method": config.method["name"],
-        "model": config.model["name"],
-        "preset": config.preset,
-        "budget": config.budget,
-        "seed": config.seed,
-        "epochs": len(run.epochs),
-    }
-
-
-def _key(record: Record) -> tuple[Any, Any]:
-    return record["id"], record["weights"]
+def _check(path: Path, lines: Sequence[Any]) -> None:
+    """Refuse a file that `export` did not write."""
+    if not all(isinstance(line, dict) and line.get("kind") == KIND for line in lines):
+        raise InputError(f"{path} holds a line that goodformer sureness did not write; choose another file.")
 
 
 def _data_set(record: Record) -> tuple[Any, ...]:
