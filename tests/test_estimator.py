@@ -149,6 +149,12 @@ def test_networkx_graphs_and_several_targets_with_missing_labels_are_learnt() ->
     assert ((some.predict(graphs)[:, 0] == labels[:, 0]).mean()) > 0.8
 
 
+def test_an_environment_that_is_missing_is_refused() -> None:
+    smiles, labels = molecules()
+    with pytest.raises(InputError, match="env holds None or NaN"):
+        GraphClassifier(**FAST).fit(smiles, labels, [None, *([1] * (len(smiles) - 1))])
+
+
 def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> None:
     report = fitted.explain(molecules()[0][:3], tmp_path)
     assert len(report["graphs"]) == 3
@@ -162,8 +168,11 @@ def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> No
         (["CC", "CCC"], [0], "y has 1 entries for 2 graphs"),
         (["CC", "CCC"], [1, 1], "one class only"),
         ([3, 4], [0, 1], "give SMILES"),
+        ("CCO", [0, 1, 0], "X is one text"),
+        (["CC", "CCC"], 1, "y has 1 entries"),
+        (["CC", "CCC"], [0.3, 0.7], "measurements"),
     ],
 )
-def test_bad_input_gets_one_sentence(smiles: list, labels: list, sentence: str) -> None:
+def test_bad_input_gets_one_sentence(smiles: list | str, labels: list | int, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         GraphClassifier(**FAST).fit(smiles, labels)

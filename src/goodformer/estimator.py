@@ -22,7 +22,6 @@ from goodformer.apply.model import Meaning, Model
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.cache import checksum
 from goodformer.data.collection import Collection, collect
-from goodformer.data.graphs import GraphSet
 from goodformer.data.labels import Labels
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
@@ -176,6 +175,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         if env is None:
             return split
         given = np.asarray(env).reshape(-1)
+        if any(one is None or str(one) == "nan" for one in given.tolist()):
+            raise InputError("env holds None or NaN; give every graph an environment, or no env at all.")
         if len(given) != len(split):
             raise InputError(f"env has {len(given)} entries for {len(split)} graphs; give one a graph.")
         codes = np.unique(given, return_inverse=True)[1]
@@ -208,13 +209,15 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, Array]:
         graphs: Number of graphs B.
     """
     values = np.asarray(y)
-    if len(values) != graphs:
-        raise InputError(f"y has {len(values)} entries for {graphs} graphs; give one a graph.")
+    if values.ndim == 0 or len(values) != graphs:
+        raise InputError(f"y has {values.size} entries for {graphs} graphs; give one a graph.")
     if values.ndim == 2 and values.shape[1] > 1:
         return _several_targets(values), np.array([0, 1])
     flat = values.reshape(-1)
     if flat.dtype.kind == "f" and np.isnan(flat).any():
         raise InputError("y holds NaN; drop graphs without a label, or give several targets as columns.")
+    if flat.dtype.kind == "f" and (flat != np.floor(flat)).any():
+        raise InputError("y holds measurements rather than classes; cut them into classes first, e.g. y > threshold.")
     classes, codes = np.unique(flat, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y holds one class only ({len(classes)} different values); give graphs of at least two.")
@@ -244,8 +247,9 @@ def fingerprint(benchmark: Benchmark) -> str:
 
 def _readable(X: Sequence[Any], model: Model | None = None) -> Collection:
     """The graphs of ``X``, all of which must be readable."""
-    if isinstance(X, GraphSet):
-        X = list(X)
+    if isinstance(X, str) or hasattr(X, "columns"):
+        kind = "one text" if isinstance(X, str) else "a table with columns"
+        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that holds them.")
     features = None if model is None else model.predictor.recipe.features
     collection = collect(list(X), features)
     if collection.rejected:

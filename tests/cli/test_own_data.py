@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,25 @@ def test_answers_to_answers_lose_nothing(model: Path, command: Command) -> None:
     assert row["goodformer_goodformer_predicted"] in ("no", "yes")
 
 
+def test_a_model_that_lost_its_sureness_is_refused(model: Path, command: Command) -> None:
+    shutil.copytree(model, "copy")
+    Path("copy/sureness.json").unlink()
+    Path("new.csv").write_text("smiles\nCC\n")
+    answer = command("predict", "copy", "new.csv", "-o", "out.csv")
+    assert answer.code == 2
+    assert "how sure" in answer.err
+    assert not Path("out.csv").exists()
+
+
+def test_a_failed_explanation_leaves_an_earlier_one_alone(model: Path, command: Command) -> None:
+    Path("new.csv").write_text("smiles\nCCO\n")
+    Path("bad.csv").write_text("smiles\nnonsense\n")
+    assert command("explain", model, "new.csv", "-o", "why").code == 0
+    before = Path("why/edges.csv").read_text()
+    assert command("explain", model, "bad.csv", "-o", "why").code == 2
+    assert Path("why/edges.csv").read_text() == before
+
+
 def test_a_second_fit_leaves_no_list_of_rows_of_the_first(model: Path, command: Command) -> None:
     write_table(Path("clean.csv"), bad=False)
     Path("model").mkdir()
@@ -140,6 +160,12 @@ def test_scores_are_aligned_with_atoms_and_bonds(model: Path, command: Command) 
         (["predict", "MODEL", "other.csv"], "no column 'smiles'"),
         (["predict", "MODEL", "new.csv", "-o", "answers.xyz"], "xyz"),
         (["predict", "nowhere", "new.csv"], "nowhere"),
+        (["predict", "MODEL", "new.csv", "-o", "."], "is a folder"),
+        (["predict", "MODEL", "new.csv", "-o", "new.csv"], "would replace new.csv"),
+        (["predict", "MODEL", "new.csv", "--weights", "last"], "leave --weights out"),
+        (["explain", "MODEL"], "name a FILE"),
+        (["explain", "MODEL", "new.csv", "--split", "test"], "leave them out"),
+        (["fit", "two.csv", "--target", "y", "-o", "new.csv"], "new.csv"),
         (["explain", "MODEL", "bad.csv"], "no row of bad.csv can be read"),
         (["fit", "new.csv", "--target", "label"], "no column 'label'"),
         (["fit", "one.csv", "--target", "y"], "y"),
@@ -150,6 +176,7 @@ def test_bad_input_gets_one_sentence(model: Path, command: Command, words: list[
     Path("other.csv").write_text("text\nCC\n")
     Path("bad.csv").write_text("smiles\nnonsense\n")
     Path("one.csv").write_text("smiles,y\nCC,1\nCCC,1\n")
+    Path("two.csv").write_text("smiles,y\n" + "".join(f"{'C' * size},{size % 2}\n" for size in range(1, 40)))
     answer = command(*(str(model) if word == "MODEL" else word for word in words))
     assert answer.code == 2
     assert sentence in answer.err

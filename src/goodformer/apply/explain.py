@@ -74,14 +74,14 @@ def explain_file(
                 shown.add(block.collection)
             if watch:
                 watch(answers.rows)
-    report = answers.report()
-    if not shown.graphs:
-        first = report["problems"][0]["reason"] if report["problems"] else "it holds no graph"
-        raise InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")
+        report = answers.report()
+        if not shown.graphs:  # said before the tables are closed, so that those of an earlier call stay
+            first = report["problems"][0]["reason"] if report["problems"] else "it holds no row"
+            raise InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")
     drawn = explain_graphs(
         model.predictor, shown.graphs, folder, shown.names, k, None, shown.smiles, count, classes=model.meaning.classes
     )
-    return {**report, "tables": list(map(str, names.values())), **drawn}
+    return {**report, "classes": list(model.meaning.classes), "tables": list(map(str, names.values())), **drawn}
 
 
 @dataclass

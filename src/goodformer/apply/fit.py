@@ -126,6 +126,7 @@ def fit_file(
     Returns:
         What ``report.json`` holds.
     """
+    files.make_folder(Path(out))  # what cannot be written is said before anything is trained
     table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
     benchmark = table.benchmark()
     plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)

@@ -62,6 +62,8 @@ class Model:
     def open(cls, name: str | Path, runs: str | Path = "runs", weights: str = "best") -> Self:
         """The model in a folder that `save` wrote, or of a trained run given by its folder or the start of its id."""
         if (Path(name) / "model.json").is_file():
+            if weights != "best":
+                raise InputError(f"{name} is a fitted model with weights of one kind only; leave --weights out.")
             return cls.of(Predictor.load(name))
         if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
             raise InputError(f"{name} holds neither a model nor a run; give a folder that goodformer fit wrote.")
@@ -74,6 +76,8 @@ class Model:
         if kept is None:
             smiles = "smiles" if predictor.recipe.features == FEATURES else None
             return cls(predictor, Meaning.of_task(predictor.recipe.task, smiles))
+        if predictor.sureness is None:
+            raise InputError("the model has lost what says how sure it is (sureness.json); restore it or fit again.")
         try:
             return cls(predictor, TypeAdapter(Meaning).validate_python(kept))
         except ValidationError:

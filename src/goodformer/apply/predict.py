@@ -53,6 +53,7 @@ def predict_file(
     Returns:
         Counts of rows, of unreadable ones with the first reasons, and of those outside the domain.
     """
+    _check_out(Path(path), Path(out))
     with Answers(model, out, level) as answers:
         for block in model_blocks(model, path, smiles, size):
             answers.write(block, said_of(model, block.collection))
@@ -61,6 +62,14 @@ def predict_file(
         if not answers.rows:
             raise InputError(f"{path} holds no row; give at least one to predict.")
     return {**answers.report(), "out": str(out)}
+
+
+def _check_out(path: Path, out: Path) -> None:
+    """Refuse to write answers over the rows they are about, or to what is no file."""
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; name a file for the answers, for example {out / 'answers.csv'}.")
+    if out.exists() and path.exists() and out.samefile(path):
+        raise InputError(f"the answers would replace {path}, the file they are about; name another one.")
 
 
 class Answers:

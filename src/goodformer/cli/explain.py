@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.cli.fit import show_problems
 
 
 def command(
@@ -17,10 +18,13 @@ def command(
         typer.Argument(metavar="[FILE]", help="Your own rows: CSV, TSV, Parquet, SDF, JSON lines or a TU folder."),
     ] = None,
     split: Annotated[
-        str, typer.Option(help="Without a file, graphs of the run's own data: train, id_val, id_test, val, test.")
-    ] = "test",
+        str | None,
+        typer.Option(help="Without a file, graphs of the run's own data: train, id_val, id_test, val or test."),
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="How many graphs are drawn.")] = 6,
-    k: Annotated[int | None, typer.Option(min=1, help="Edges to choose; by default as many as are true.")] = None,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Edges to choose; by default as many as are true, or a third.")
+    ] = None,
     smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
     form: Annotated[
         str, typer.Option("--format", help="Tables of a file's scores as csv, tsv, parquet, json or jsonl.")
@@ -55,10 +59,13 @@ def command(
     """
     with output.working():
         from goodformer.cli.locate import limit_threads
+        from goodformer.registry import InputError
 
         limit_threads(threads)
         if data is None:
-            report = _explain_split(name, runs, out, split, count, k, weights, against or [])
+            report = _explain_split(name, runs, out, split or "test", count, k, weights, against or [])
+        elif split or against:
+            raise InputError("--split and --against are for the graphs of a run; leave them out, or the file.")
         else:
             report = _explain_rows(name, runs, data, out, count, k, form, smiles, weights, quiet)
     output.document(report) if as_json else _show(report)
@@ -90,7 +97,10 @@ def _explain_split(
     """Graphs of the data a run was trained on, and how far other seeds agree."""
     from goodformer.engine import Run
     from goodformer.experiments.explanation import explain_agreement, explain_run
+    from goodformer.registry import InputError
 
+    if (Path(name) / "model.json").is_file():
+        raise InputError(f"{name} is a fitted model, which has no graphs of its own; name a FILE of rows to explain.")
     run = Run.open(name, runs)
     others = [Run.open(other, runs) for other in against]
     report = explain_run(run, out, split, count, k=k, weights=weights)
@@ -102,8 +112,13 @@ def _explain_split(
 
 def _show(report: dict[str, Any]) -> None:
     """One row a graph, and where the files are."""
-    rows = [[row["graph"], row["label"], _said(row["predicted"]), _hits(row)] for row in report["graphs"]]
-    output.table(["graph", "label", "predicted", "true edges among the best"], rows)
+    classes = report.get("classes", [])
+    rows = [[row["graph"], row["label"], _said(row["predicted"], classes), _hits(row)] for row in report["graphs"]]
+    heads = ["graph", "label", "predicted", "true edges among the best"]
+    kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
+    output.table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    if report.get("unreadable"):
+        show_problems(report)
     _show_fidelity(report.get("fidelity") or {})
     _show_agreement(report.get("agreement") or {})
     typer.echo(f"picture: {report['picture']}\nscores:  {report['scores']}")
@@ -127,9 +142,10 @@ def _show_agreement(agreement: dict[str, Any]) -> None:
         typer.echo((words + " (by chance {chance:.3f})").format(**agreement))
 
 
-def _said(predicted: Any) -> Any:
-    """One answer alone, or several on one line."""
-    return ", ".join(map(str, predicted)) if isinstance(predicted, list) else predicted
+def _said(predicted: Any, classes: list[str]) -> str:
+    """What was predicted by its name, several answers on one line."""
+    codes = predicted if isinstance(predicted, list) else [predicted]
+    return ", ".join(classes[code] if classes else str(code) for code in codes)
 
 
 def _hits(row: dict[str, Any]) -> str | None:

@@ -72,12 +72,20 @@ def _show(report: dict[str, Any]) -> None:
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     note = f"epoch {report['selected_epoch']} of {report['epochs']}, chosen by the rule {report['selection']}"
     output.table(["part", "rows", metric], rows, title=title, note=note)
+    typer.echo(_task(report))
     typer.echo(report["distance"].get("sentence", ""))
     show_problems(report)
     for note in report["notes"]:
         typer.echo(f"note: {note}")
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
     typer.echo(f"next:  goodformer predict {report['folder']} NEW.csv -o answers.csv")
+
+
+def _task(report: dict[str, Any]) -> str:
+    """What is predicted, in one line."""
+    left = report["graphs"] - sum(report["counts"].values())
+    missing = f"; {left} rows without a label or a part are left out" if left else ""
+    return f"predicts {', '.join(report['targets'])}: {' or '.join(report['classes'])}{missing}"
 
 
 def show_problems(report: dict[str, Any]) -> None:

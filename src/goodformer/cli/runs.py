@@ -140,10 +140,11 @@ def _brief(run: Any) -> dict[str, Any]:
     """One row of the list."""
     config, summary = run.config, run.summary or {}
     shift = [str(config.dataset[key]) for key in ("domain", "shift", "bias") if key in config.dataset]
+    own = [Path(config.dataset["path"]).name] if "path" in config.dataset else []
     return {
         "id": config.id,
         "folder": str(run.folder),
-        "data": " ".join([config.dataset["name"], *shift]),
+        "data": " ".join([config.dataset["name"], *shift, *own]),
         "trained": f"{config.method['name']} on {config.model['name']}",
         "preset": config.preset,
         "budget": config.budget,
