@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from goodformer import cli
+from goodformer.data.acquire import VARIABLE
 from tests.cli.conftest import TINY, Answer, Command
 
 
@@ -140,6 +141,15 @@ def test_damaged_run(command: Command, erm: Path, tmp_path: Path, harm: object, 
 def test_wrong_graphs(command: Command, invariant: Path, tmp_path: Path, line: str, word: str) -> None:
     (tmp_path / "mine.jsonl").write_text(line + "\n")
     refused(command("explain", invariant, "mine.jsonl"), word)
+
+
+def test_a_data_folder_that_is_not_there(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(VARIABLE, "before")
+    refused(command("--data-dir", "nowhere", "datasets", "list"), "no folder nowhere")
+    assert os.environ[VARIABLE] == "before"
+    (tmp_path / "here").mkdir()
+    assert command("--data-dir", "here", "datasets", "list").code == 0
+    assert os.environ[VARIABLE] == "here"
 
 
 def test_missing_graph_file(command: Command, invariant: Path) -> None:

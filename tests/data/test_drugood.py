@@ -65,6 +65,12 @@ def test_splits_as_in_the_file(folder: Path) -> None:
     assert (benchmark.domain, benchmark.shift, benchmark.task.metric) == ("assay", "covariate", "rocauc")
 
 
+def test_every_training_assay_is_an_environment(folder: Path) -> None:
+    value = content()
+    value["split"]["train"] = [row("C" * (number + 1), number, number % 2) for number in range(15)]
+    assert load(folder, value).num_envs == 15
+
+
 def test_notes_say_which_set_it_is(folder: Path) -> None:
     assert load(folder, content()).notes == "This is DrugOOD IC50 by assay (core)."
     other = load(folder, content(), "lbap_refined_ki_size.json", measurement="ki", domain="size", noise="refined")

@@ -104,6 +104,7 @@ def test_concept_ties_are_turned_in_test(small: Path) -> None:
 def test_without_shift(small: Path) -> None:
     benchmark = load(small, shift="none")
     assert sizes(benchmark) == (288, 48, 48, 48, 48)
+    assert load(small, domain="size", shift="none").num_envs <= 10
     assert "cut in halves" in benchmark.notes
 
 
@@ -114,6 +115,7 @@ def test_notes_name_the_rows_left_out(small: Path) -> None:
     assert "line 102 (Explicit valence for atom # 1 N, 5, is greater than permitted)" in notes
     assert "line 484 (syntax error at position 1)" in notes
     assert "Published split sizes are 24,682 / 4,112 / 4,112 / 4,113 / 4,108" in notes
+    assert "split sizes" not in load(small, shift="concept").notes
 
 
 def test_recipe_tells_settings_apart(small: Path) -> None:
@@ -182,13 +184,12 @@ def test_published_sizes_by_scaffold(real: tuple[torch.Tensor, ...]) -> None:
 
 @needs_file
 @pytest.mark.parametrize("domain", ["scaffold", "size"])
-def test_published_sizes_under_a_concept_shift(real: tuple[torch.Tensor, ...], domain: str) -> None:
-    """Over seeds, the sizes noted for GOOD (not looked up) lie among ours."""
+def test_sizes_under_a_concept_shift(real: tuple[torch.Tensor, ...], domain: str) -> None:
+    """They hardly depend on the seed; GOOD's are not known here, so none are printed as such."""
     number = real[1] if domain == "scaffold" else real[0]
     counts = [tuple(hiv._split(number, real[2], domain, "concept", seed).counts().values()) for seed in range(10)]
-    for got, wanted in zip(zip(*counts, strict=True), hiv.PUBLISHED[domain, "concept"], strict=True):
-        assert min(got) - 30 <= wanted <= max(got) + 30
-        assert max(got) - min(got) < 0.05 * wanted
+    for got in zip(*counts, strict=True):
+        assert max(got) - min(got) < 0.05 * min(got)
 
 
 @needs_file

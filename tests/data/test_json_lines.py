@@ -78,4 +78,5 @@ def test_unsound_edge_features_are_refused(tmp_path: Path, line: dict[str, objec
 
 def test_other_keys_are_columns() -> None:
     row = {"edges": [[0, 1]], "y": 1, "lab": "a", "p": 0.5, "ok": True, "none": None, "num_nodes": 2}
-    assert columns_of(row, "here") == {"y": "1", "lab": "a", "p": "0.5", "ok": "true", "none": None}
+    assert columns_of(row) == {"y": 1, "lab": "a", "p": 0.5, "ok": True, "none": None}
+    assert columns_of([1]) == {}

@@ -29,6 +29,7 @@ def codes(y: torch.Tensor) -> list[float | None]:
         (["toxic", "safe", "safe"], [1, 0, 0], ("safe", "toxic")),
         (["2", "10", "10"], [0, 1, 1], ("2", "10")),
         ([" 1 ", None, "0", "", "nan", "NaN"], [1, None, 0, None, None, None], ("0", "1")),
+        (["a", "b", "NA", "n/a", "#N/A", "NULL", "None", " Missing ", "?"], [0, 1, *[None] * 7], ("a", "b")),
     ],
 )
 def test_two_values_are_a_binary_target(
@@ -41,6 +42,12 @@ def test_two_values_are_a_binary_target(
     assert codes(labels.y) == expected
     assert (labels.classes, labels.targets) == (classes, ("active",))
     assert labels.labelled.tolist() == [value is not None for value in expected]
+
+
+def test_values_that_are_no_text_are_labels_too() -> None:
+    assert codes(read_labels({"a": [1, 0.0, None, math.nan, 1.0]}).y) == [1, 0, None, None, 1]
+    assert read_labels({"a": [True, False]}).classes == ("false", "true")
+    assert read_labels({"a": [3, 2.5, 10]}).classes == ("2.5", "3", "10")
 
 
 def test_more_values_are_classes_in_order() -> None:

@@ -3,9 +3,11 @@
 import csv
 import json
 import os
+import re
 import tracemalloc
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def columns(path: Path, **options: Any) -> dict[str, list[str | None]]:
+def columns(path: Path, **options: Any) -> dict[str, list[Any]]:
     """All columns of a file."""
     return join(read_blocks(path, **options))[1]
 
@@ -49,6 +51,17 @@ def test_text_is_kept_exactly(tmp_path: Path) -> None:
     text = '\ufeffsmiles,note\r\nCCO," two\nlines, and ""quotes"" "\r\n\r\nC, spaced \r\nCN,\r\n'
     path = written(tmp_path / "a.csv", text)
     assert columns(path) == {"smiles": ["CCO", "C", "CN"], "note": [' two\nlines, and "quotes" ', " spaced ", None]}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_empty_line_is_a_row_of_a_single_column(tmp_path: Path, end: str) -> None:
+    path = written(tmp_path / "a.csv", end.join(["smiles", "", "CCO", "", '""', "CN", ""]))
+    collection, read = join(read_blocks(path, size=2))
+    assert read == {"smiles": [None, "CCO", None, None, "CN"]}
+    assert collection.rows.tolist() == [1, 4]
+    assert [one.row for one in collection.rejected] == [0, 2, 3]
+    unended = written(tmp_path / "b.csv", end.join(["smiles", "CCO"]))
+    assert columns(unended) == {"smiles": ["CCO"]}
 
 
 def test_tabs_separate_in_tsv(tmp_path: Path) -> None:
@@ -106,7 +119,9 @@ def test_a_block_may_hold_no_molecule_at_all(tmp_path: Path) -> None:
         ("a", "x", "no suffix"),
         ("a.pt", "x", "is a pickle, which can run any code .* pass the list of graphs to .*collect"),
         ("a.parquet", "x", "not a Parquet file"),
-        ("a.jsonl", '{"edges": [[0, 1]]}\n{"edges": 1}\n', "line 2 has edges that are not pairs"),
+        ("a.jsonl", '{"edges": [[0, 1]]}\n{"edges": 1\n', "line 2 is not JSON"),
+        ("a.jsonl", '{"edges": 1}\n[1]\n', "no graph that can be read .line 1 has edges that are not pairs"),
+        ("a.jsonl", '{"smiles": "C"}\n{"smiles": "C", "a": [1]}\n', "line 2 has a list under 'a'"),
         ("a.jsonl", "", "holds no row"),
         ("a.sdf", "", "holds no row"),
     ],
@@ -163,13 +178,14 @@ def test_real_rows_that_rdkit_rejects() -> None:
 # Parquet --------------------------------------------------------------------------------------------------------------
 
 
-def test_parquet_values_become_text(tmp_path: Path) -> None:
+def test_parquet_values_keep_their_type(tmp_path: Path) -> None:
     table = pa.table(
         {
             "smiles": pa.array(["CCO", None, "CN"]).dictionary_encode(),
             "count": [1, None, 3],
             "share": [0.5, float("nan"), 1.0],
             "active": [True, False, None],
+            "price": [Decimal("1.50"), None, Decimal("2.00")],
             "when": pa.array([datetime(2020, 1, 2), None, datetime(2021, 1, 2)], pa.timestamp("ns")),
         }
     )
@@ -177,11 +193,37 @@ def test_parquet_values_become_text(tmp_path: Path) -> None:
     blocks = list(read_blocks(tmp_path / "a.parquet", size=2))
     collection, read = join(blocks)
     assert read["smiles"] == ["CCO", None, "CN"]
-    assert read["count"] == ["1", None, "3"]
-    assert read["share"] == ["0.5", None, "1.0"]
-    assert read["active"] == ["true", "false", None]
+    assert repr(read["count"]) == "[1, None, 3]"
+    assert repr(read["share"]) == "[0.5, None, 1.0]"
+    assert repr(read["active"]) == "[True, False, None]"
+    assert read["price"] == ["1.50", None, "2.00"]
     assert [value and value[:10] for value in read["when"]] == ["2020-01-02", None, "2021-01-02"]
     assert [one.row for one in collection.rejected] == [1]
+
+
+def test_types_survive_from_file_to_file(tmp_path: Path) -> None:
+    table = pa.table({"smiles": ["C", "CC"], "n": [1, None], "p": [0.5, 2.0], "ok": [True, False], "word": ["1", "x"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with RowWriter(tmp_path / "b.parquet", table.column_names) as writer:
+        for block in read_blocks(tmp_path / "a.parquet", size=1):
+            writer.write(block.columns)
+    again = pq.read_table(tmp_path / "b.parquet")
+    assert again.to_pydict() == table.to_pydict()
+    assert again.schema.types == table.schema.types
+
+
+def test_whole_numbers_that_are_too_large_are_text(tmp_path: Path) -> None:
+    lines = [{"smiles": "C", "id": 2**70, "n": 2**62}, {"smiles": "CC", "id": 1, "n": 1}]
+    path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines)))
+    assert columns(path) == {"smiles": ["C", "CC"], "id": [str(2**70), "1"], "n": [2**62, 1]}
+    with RowWriter(tmp_path / "a.parquet", ["id"]) as writer:
+        writer.write({"id": [2**70, 1]})
+    assert pq.read_table(tmp_path / "a.parquet").to_pydict() == {"id": [str(2**70), "1"]}
+
+
+def test_a_column_of_numbers_is_no_molecule(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"smiles": [1, 2]}), tmp_path / "a.parquet")
+    assert len(read_collection(tmp_path / "a.parquet")[0].rejected) == 2
 
 
 # SDF ------------------------------------------------------------------------------------------------------------------
@@ -245,12 +287,66 @@ def test_json_lines_hold_graphs_and_columns(tmp_path: Path) -> None:
     assert read == {"y": ["1", "true", "0.5"], "lab": ["a", None, None]}
 
 
+def test_a_json_column_is_of_one_kind_in_the_whole_file(tmp_path: Path) -> None:
+    values = [(1, 1, True, "a"), (0.5, 2, None, 7), (None, 3, False, True)]
+    lines = [{"smiles": "C", "real": a, "whole": b, "truth": c, "mixed": d} for a, b, c, d in values]
+    path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines)))
+    first, second, third = (block.columns for block in read_blocks(path, size=1))
+    assert repr(list(first.values())) == "[['C'], [1.0], [1], [True], ['a']]"
+    assert repr(list(second.values())) == "[['C'], [0.5], [2], [None], ['7']]"
+    assert repr(list(third.values())) == "[['C'], [None], [3], [False], ['true']]"
+
+
+BAD = [
+    ('{"edges": [[0, 9]], "num_nodes": 2, "x": [[1.0], [1.0]], "y": 1}', "line 2 has an edge to node 9"),
+    ('{"edges": [[0, 1]], "x": [[NaN], [1.0]], "y": 1}', "NaN"),
+    ('{"edges": [[0, 1]], "x": [[1.0]], "y": 1}', "an edge to node 1 but 1 nodes"),
+    ('{"edges": [[0, 1]], "y": 1}', "x"),
+    ('{"edges": [[0, 1]], "x": [[1, 2], [3, 4]], "y": 1}', "2 columns"),
+    ('{"edges": [[0, 1]], "x": [[1], [2]], "nodes": 2, "y": 1}', "did you mean num_nodes"),
+    ('{"edges": [[0, 1]], "x": [[1], [2]], "tags": [2], "y": 1}', "a list under 'tags'"),
+    ('{"smiles": "CCO", "y": 1}', "line 2 is not a graph"),
+    ("null", "line 2 is not a graph"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD)
+@pytest.mark.parametrize("features", [None, FeatureSpec(Features.continuous(1))])
+def test_one_bad_graph_keeps_its_place(tmp_path: Path, line: str, reason: str, features: FeatureSpec | None) -> None:
+    good = '{"edges": [[0, 1]], "x": [[1], [0.5]], "y": 0}'
+    path = written(tmp_path / "a.jsonl", "\n".join([good, line, good, good]))
+    for size in (1, 2, 9) if features else (2, 9):
+        collection, read = join(read_blocks(path, size=size, features=features))
+        assert (collection.count, collection.rows.tolist()) == (4, [0, 2, 3])
+        assert [one.row for one in collection.rejected] == [1]
+        assert reason in collection.rejected[0].reason
+        assert str(tmp_path) not in collection.rejected[0].reason
+        assert read["y"] == [0, None if line == "null" else 1, 0, 0]
+        assert collection.graphs.node["x"].flatten().tolist() == [1, 0.5] * 3
+
+
+def test_whether_lines_are_graphs_is_one_question_for_the_file(tmp_path: Path) -> None:
+    graph, molecule = '{"edges": [[0, 1]], "smiles": "CC"}', '{"smiles": "CC"}'
+    path = written(tmp_path / "a.jsonl", "\n".join([molecule, graph, molecule, graph]))
+    for size in (2, 4):
+        collection, _ = join(read_blocks(path, size=size))
+        assert collection.smiles is None
+        assert collection.rows.tolist() == [1, 3]
+
+
+def test_a_graph_without_edges_fits_those_with_edge_features(tmp_path: Path) -> None:
+    lines = ['{"edges": [[0, 1]], "edge_attr": [[0.5, 1]]}', '{"edges": [], "num_nodes": 1}']
+    collection, _ = read_collection(written(tmp_path / "a.jsonl", "\n".join(lines)))
+    assert collection.features.edge == Features.continuous(2)
+    assert (len(collection), collection.rejected) == (2, ())
+
+
 def test_json_lines_may_hold_molecules(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"mol": "CCO", "y": 1}\n{"mol": "C1C", "y": 0}\n')
     collection, read = read_collection(path, "mol")
     assert collection.smiles == ("CCO",)
     assert [one.row for one in collection.rejected] == [1]
-    assert read["y"] == ["1", "0"]
+    assert read["y"] == [1, 0]
 
 
 def test_json_features_must_be_those_of_training(tmp_path: Path) -> None:
@@ -259,8 +355,9 @@ def test_json_features_must_be_those_of_training(tmp_path: Path) -> None:
     (block,) = read_blocks(path, features=codes)
     assert block.collection.graphs.node["x"].tolist() == [[1], [9]]
     assert "attr" not in block.collection.graphs.edge
-    with pytest.raises(InputError, match=r"line 1 has the shape .* give 2 continuous"):
-        list(read_blocks(path, features=FeatureSpec(Features.continuous(2))))
+    (block,) = read_blocks(path, features=FeatureSpec(Features.continuous(2)))
+    assert len(block.collection) == 0
+    assert re.search(r"line 1 has the shape .* give 2 continuous", block.collection.rejected[0].reason)
 
 
 # TU folders -----------------------------------------------------------------------------------------------------------
@@ -331,6 +428,15 @@ def test_tu_features_are_told_from_the_files(tmp_path: Path) -> None:
     joined, read = join(blocks)
     assert len(read["label"]) == 12
     assert nx.is_isomorphic(to_networkx(joined.graphs[11]), to_networkx(plain.graphs[11]))
+
+
+def test_loops_of_tu_folders_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "X_A.txt").write_text("3, 4\n1, 1\n1, 2\n2, 1\n4, 3\n4, 4\n")
+    (tmp_path / "X_graph_indicator.txt").write_text("1\n1\n2\n2\n")
+    (tmp_path / "X_edge_labels.txt").write_text("5\n6\n1\n2\n3\n6\n")
+    first, second = read_collection(tmp_path)[0].graphs
+    assert (first.edge_index.T.tolist(), first.edge_attr.flatten().tolist()) == ([[0, 1], [1, 0]], [1, 2])
+    assert (second.edge_index.T.tolist(), second.edge_attr.flatten().tolist()) == ([[0, 1], [1, 0]], [5, 3])
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,10 @@ def test_recipe_knows_the_text_and_the_model_but_not_the_folders(
 def test_notes_name_what_differs_from_the_publication(files: Path) -> None:
     assert "24,744 / 17,206 / 17,490" in load_benchmark("good-sst2", vectors="en_tiny").notes
     assert "BERT" in load_benchmark("good-twitter", vectors="en_tiny").notes
-    assert "halves" in load_benchmark("good-twitter", vectors="en_tiny", shift="none").notes
+    without = load_benchmark("good-twitter", vectors="en_tiny", shift="none")
+    assert "halves" in without.notes
+    assert "at most ten environments" in without.notes
+    assert without.num_envs <= 10
 
 
 # Text files ---------------------------------------------------------------------------------------------------------
@@ -280,6 +283,15 @@ def test_both_directions_or_commas_in_the_file_make_no_difference(tmp_path: Path
     paths["edge_index"].write_text("\r\n".join(f"{u}, {v}\r\n{v}, {u}" for u, v in pairs))
     twice = read_ready_made(paths, 2)
     assert all(torch.equal(once.tensors()[name], twice.tensors()[name]) for name in once.tensors())
+
+
+def test_loops_of_ready_made_graphs_are_left_out(tmp_path: Path) -> None:
+    paths = write_ready(tmp_path, "Graph-SST2", *ready_trees(20))
+    plain = read_ready_made(paths, 2)
+    paths["edge_index"].write_text("0 0\n1 1\n" + paths["edge_index"].read_text())
+    again = read_ready_made(paths, 2)
+    assert torch.equal(plain.edge["index"], again.edge["index"])
+    assert torch.equal(plain.edge_ptr, again.edge_ptr)
 
 
 def test_vectors_called_bert_are_the_ready_made_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,26 @@ def test_many_domains_are_joined_to_ten_environments_of_neighbours() -> None:
     assert bool((ordered.diff() >= 0).all())
     assert int(ordered.bincount().max()) - int(ordered.bincount().min()) <= 1
     few = covariate(torch.arange(500) // 70, "scaffold")
-    assert few.env is None
+    assert few.envs()[1] == len(members(few, *SPLITS[:3]))
+
+
+@given(st.lists(st.integers(0, 40), min_size=30, max_size=200), st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_no_domain_is_torn_and_environments_are_at_most_ten(domain: list[int], seed: int) -> None:
+    split = mixed(domain, "size", seed=seed)
+    env, count = split.envs()
+    inside = split.part <= 2
+    pairs = {(int(number), int(group)) for number, group in zip(split.domain[inside], env[inside], strict=True)}
+    assert len(pairs) == len(members(split, *SPLITS[:3]))
+    assert {group for _, group in pairs} == set(range(count))
+    assert [group for _, group in sorted(pairs)] == sorted(group for _, group in pairs)  # neighbours
+    assert count == len(pairs) if len(pairs) <= 10 else 1 <= count <= 10
+
+
+def test_given_environments_stay_as_they_are() -> None:
+    domain = torch.arange(50)
+    assert Split(torch.zeros(50, dtype=torch.long), domain).envs()[1] == 10
+    assert Split(torch.zeros(50, dtype=torch.long), domain, env=domain).envs()[1] == 50
 
 
 def test_a_large_domain_is_an_environment_of_its_own() -> None:

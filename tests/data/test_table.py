@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from goodformer.data import Benchmark, load_benchmark
+from goodformer.data import Benchmark, load_benchmark, molecule
 from goodformer.data.collection import collect, read_collection
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.shift import Split
@@ -154,6 +154,16 @@ def test_recipes_differ_with_file_and_split(tmp_path: Path) -> None:
     recipes.append(table(path).recipe)
     assert len({json.dumps(recipe, sort_keys=True) for recipe in recipes}) == 4
     assert recipes[3]["sha256"] == digest(path)
+
+
+def test_encodings_belong_to_the_version_that_read_the_molecules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = molecules(tmp_path / "mine.csv")
+    before = table(path).recipe
+    assert before["rdkit"] == molecule.RDKIT
+    monkeypatch.setattr(molecule, "VERSION", molecule.VERSION + 1)
+    assert table(path).recipe != before
 
 
 def test_folders_have_a_digest_of_all_their_files(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
         ("ood_test", {"name": "good-sst2", "domain": "length"}, "gil", (82.19, 1.10)),
         ("ood_test", {"name": "good-twitter", "domain": "length"}, "gps", (58.89, 1.32)),
         ("ood_test", {"name": "drugood", "domain": "assay"}, "goodformer", (71.75, 0.08)),
+        ("ood_test", {"name": "drugood", "domain": "assay", "noise": "general"}, "goodformer", None),
         ("ood_test", SPURIOUS, "goodformer", (72.55, 10.43)),
         ("ood_test", {"name": "sp-motif", "bias": 0.5}, "exphormer", (40.17, 6.07)),
         ("precision_at_10", BASIS, "gsat", (0.396, 0.077)),

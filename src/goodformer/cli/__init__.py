@@ -31,7 +31,7 @@ from goodformer.cli import (
 )
 
 INTERRUPTED = 130
-STOPPED = "stopped; the same command continues an unfinished run from its last finished epoch."
+STOPPED = "stopped; the same command continues training from the last finished epoch, and does all else anew."
 
 app = typer.Typer(
     name="goodformer",
@@ -84,7 +84,17 @@ def about(
       goodformer train --help                      each command shows examples
     """
     if data_dir is not None:
-        os.environ["GOODFORMER_DATA"] = str(data_dir)  # in the environment, so that processes started here know it
+        _look_in(data_dir)
+
+
+def _look_in(folder: Path) -> None:
+    """Look for benchmark files in that folder; in the environment, so that processes started here know it."""
+    from goodformer.data.acquire import VARIABLE
+    from goodformer.registry import InputError
+
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder} for --data-dir; give the folder that holds the data files.")
+    os.environ[VARIABLE] = str(folder)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

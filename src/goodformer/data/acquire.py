@@ -98,7 +98,7 @@ def _check(path: Path, source: Source) -> None:
 
 
 def _download(source: Source, places: list[Path]) -> Path:
-    """Fetch the file into the cache; it is put in place only when whole and of the right content."""
+    """Fetch the file into the cache; it is put in place only when whole and, where a checksum is known, of that one."""
     import pooch
 
     pooch.get_logger().setLevel(logging.WARNING)

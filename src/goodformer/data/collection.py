@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer.data.edges import each_way_once
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.data.json_lines import table_of
@@ -28,7 +29,8 @@ from goodformer.spec import Features, FeatureSpec
 if TYPE_CHECKING:
     from goodformer.data.rows import Block
 
-Columns = dict[str, list[str | None]]
+Columns = dict[str, list[Any]]
+"""Columns of a table: text, numbers and truth values as the file has them, None where there is nothing."""
 
 WHOLE = 2**20
 """Rows read at a time where all of them are wanted: so many molecules are featurised together, and kept on disk."""
@@ -63,9 +65,9 @@ class Collection:
 def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None) -> Collection:
     """Graphs from SMILES, from PyG `Data` or from networkx graphs, in the order given.
 
-    Models read undirected graphs: of an edge given in one direction only, the other direction is added after the
-    graph's own edges with the same features, and an edge given twice counts once. So a directed networkx graph is
-    read as undirected. Edges that come in both directions keep their order.
+    Models read undirected graphs (`goodformer.data.edges`): of an edge given in one direction only, the other direction
+    is added after the graph's own edges with the same features, an edge given twice counts once, and loops are left
+    out. So a directed networkx graph is read as undirected. Edges that come in both directions keep their order.
 
     Of PyG graphs ``x``, ``edge_index`` and ``edge_attr`` are read. Nodes of a networkx graph may have any names, their
     order is that of the graph; what they carry is the node attribute ``x``, what edges carry the edge attribute
@@ -135,25 +137,19 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
 
 
 def read_collection(path: str | Path, smiles: str = "smiles") -> tuple[Collection, Columns]:
-    """All graphs of a file and all its columns as text, see `goodformer.data.rows.read_blocks`."""
+    """All graphs of a file and all its columns, see `goodformer.data.rows.read_blocks`."""
     from goodformer.data.rows import read_blocks  # which needs Collection itself
 
     return join(read_blocks(path, smiles, size=WHOLE), str(path))
 
 
 def both_directions(graphs: GraphSet) -> GraphSet:
-    """The graphs with every edge once in each direction; the very same where that is already so."""
-    u, v = graphs.edge_index.numpy()
-    nodes = max(int(graphs.node_ptr[-1]), 1)
-    there, back = u * nodes + v, v * nodes + u  # (E,)
-    _, first = np.unique(there, return_index=True)
-    once = np.sort(first)
-    alone = once[~np.isin(back[once], there)]
-    if len(once) == len(there) and not len(alone):
+    """The graphs with every edge once in each direction and no loops; the very same where that is already so."""
+    index = graphs.edge_index.numpy()
+    chosen, turned = each_way_once(index, int(graphs.node_ptr[-1]))
+    if len(chosen) == index.shape[1] and not turned.any():
         return graphs
     graph = graphs.edge_graph.numpy()
-    chosen = np.concatenate([once, alone])
-    turned = np.arange(len(chosen)) >= len(once)
     order = np.argsort(graph[chosen], kind="stable")
     picked, flipped = torch.from_numpy(chosen[order]), torch.from_numpy(turned[order])
     edge = {name: value.index_select(int(name == "index"), picked) for name, value in graphs.edge.items()}
@@ -274,7 +270,7 @@ def _merged(one: Features, other: Features, name: str, before: Collection, after
     return one if one.kind != "categorical" else other
 
 
-def pick(columns: Mapping[str, list[str | None]], names: Iterable[str], where: str) -> Columns:
+def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> Columns:
     """The named columns; one that is missing is refused with the names there are."""
     return {name: columns[known_column(name, columns, where)] for name in names}
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,11 @@ from goodformer.data.collection import Collection, known_column
 from goodformer.data.descriptors import spectrum, structure
 from goodformer.data.molecule import KEPT_FROM, fingerprints, scaffolds, worker_count
 from goodformer.data.motif import Draws
+from goodformer.data.values import number_of, word_of
 from goodformer.registry import InputError
 
 Ints = npt.NDArray[np.int64]
-Columns = Mapping[str, Sequence[str | None]]
+Columns = Mapping[str, Sequence[Any]]
 
 BINS = 20
 """Domains that a column of many different numbers or dates is cut into, with about equally many rows each."""
@@ -83,16 +85,16 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
     """Domains are values of a column: numbers and dates in ascending order, words the commonest first.
 
     More than 20 different numbers or dates are put into 20 bins, equal values always in the same one. Rows without a
-    value have no domain.
+    value, or with a word for none such as NA, have no domain.
     """
     if columns is None:
         raise InputError(f"there are no columns to split by {name!r}; give a file that has it, or split otherwise.")
     known_column(name, columns, "the data")
-    values = [(columns[name][row] or "").strip() for row in collection.rows.tolist()]
+    values = [word_of(columns[name][row]) or "" for row in collection.rows.tolist()]
     given = [value for value in values if value]
     if not given:
         raise InputError(f"column {name!r} is empty in every row; split by another one.")
-    for measure in (_number, _date):
+    for measure in (number_of, _date):
         if all(measure(value) is not None for value in set(given)):
             return _ascending(values, measure)
     return _commonest_first(values, seed)
@@ -119,7 +121,7 @@ def _ascending(values: Sequence[str], measure: Callable[[str], float | None]) ->
         bins = ((np.cumsum(counts) - counts) * BINS // len(known)).astype(np.int64)
         bins = np.unique(bins, return_inverse=True)[1]
     texts = [values[known[row]] for row in first]
-    if len(counts) > BINS and measure is _number:
+    if len(counts) > BINS and measure is number_of:
         texts = [f"{float(text):.5g}" for text in texts]
     number = np.full(len(values), -1)
     number[known] = bins[place]
@@ -131,15 +133,6 @@ def _span(texts: Sequence[str], inside: npt.NDArray[np.bool_]) -> str:
     places = np.flatnonzero(inside)
     low, high = texts[places[0]], texts[places[-1]]
     return low if low == high else f"{low} to {high}"
-
-
-def _number(text: str) -> float | None:
-    """The finite number a text writes."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _date(text: str) -> float | None:

@@ -77,7 +77,8 @@ def drug_ood(
         1 where the measured activity is above the threshold of the file's recipe (between 4 and 6 on the negative
         decadic logarithm), else 0.
     Domain:
-        The file's number of the assay, scaffold or size. ``env``: the training domains numbered from 0.
+        The file's number of the assay, scaffold or size. ``env``: the training domains numbered from 0,
+        however many.
     Source:
         Ji et al., DrugOOD, AAAI 2023; made from ChEMBL by the project's curator (https://drugood.github.io). The EC50
         files have a public address; those of the other measurements are fetched or made by hand and put into a folder
@@ -94,11 +95,9 @@ def drug_ood(
     content, rows = _read(path)
     made = featurise([row["smiles"] for _, row in rows], worker_count(), sys.stderr.isatty(), key={"file": file})
     kept = [rows[row] for row in made.rows.tolist()]
-    split = Split(
-        torch.tensor([SPLITS.index(part) for part, _ in kept], dtype=torch.long),
-        torch.tensor([row["domain_id"] for _, row in kept], dtype=torch.long),
-        by=domain,
-    )
+    number = torch.tensor([row["domain_id"] for _, row in kept], dtype=torch.long)  # (G,)
+    part = torch.tensor([SPLITS.index(part) for part, _ in kept], dtype=torch.long)  # (G,)
+    split = Split(part, number, by=domain, env=number)  # an assay is an experiment of its own, so none are joined
     y = torch.tensor([[float(row["cls_label"])] for _, row in kept])  # (G, 1)
     notes = [_label(measurement, domain, noise), left_out(made.rejected, len(rows), lambda row: _place(rows, row))]
     recipe = {"name": "drugood", "file": content, "rdkit": RDKIT, "version": VERSION}

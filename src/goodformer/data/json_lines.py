@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer.data.edges import each_way_once
 from goodformer.data.features import check_values
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
@@ -20,15 +21,14 @@ from goodformer.spec import Features, FeatureSpec
 KEYS = ("edges", "num_nodes", "x", "edge_attr")
 """What makes a graph; every other key is a column of the row."""
 EXAMPLE = '{"edges": [[0, 1]], "num_nodes": 2}'
-Row = dict[str, Any]
 
 
 def read_graphs(path: str | Path, features: Features | FeatureSpec | None = None) -> list[Data]:
     """Graphs written as ``{"edges": [[0, 1], [1, 2]], "num_nodes": 3, "x": [[...], [...], [...]]}``, one a line.
 
-    An edge may be given in one direction or both; it is stored in both. ``num_nodes`` may be left out where ``x`` or
-    the edges tell it, ``x`` where nodes carry nothing. ``edge_attr`` has one row an edge as given, which its other
-    direction shares. Any other key is a column of the row and may hold a word or a number.
+    An edge may be given in one direction or both; it is stored in both, and loops are left out. ``num_nodes`` may be
+    missing where ``x`` or the edges tell it, ``x`` where nodes carry nothing. ``edge_attr`` has one row an edge as
+    given, which its other direction shares. Any other key is a column of the row and may hold a word or a number.
 
     Args:
         path: The file.
@@ -36,14 +36,14 @@ def read_graphs(path: str | Path, features: Features | FeatureSpec | None = None
             training are accepted: models give them the vector of the last one.
     """
     spec = features if isinstance(features, FeatureSpec) else FeatureSpec(node=features or Features())
-    graphs = [graph_of(row, spec, f"{path} line {number}") for number, row in read_objects(path)]
+    graphs = [graph_of(row, spec, f"{path} line {number}") for number, row in read_lines(path)]
     if not graphs:
         raise InputError(f"{path} holds no graph; write one JSON object a line.")
     return graphs
 
 
-def read_objects(path: str | Path) -> Iterator[tuple[int, Row]]:
-    """The JSON objects of a file with the number of their line from 1 on, one at a time; empty lines are skipped."""
+def read_lines(path: str | Path) -> Iterator[tuple[int, Any]]:
+    """The JSON values of a file with the number of their line from 1 on, one at a time; empty lines are skipped."""
     try:
         with Path(path).open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
@@ -55,21 +55,25 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, Row]]:
         raise InputError(f"{path} cannot be read as text ({error}); give a file with one JSON graph a line.") from None
 
 
-def _parsed(line: str, where: str) -> Row:
-    """One line as a mapping."""
+def _parsed(line: str, where: str) -> Any:
+    """The value of one line."""
     try:
-        value = json.loads(line)
-    except ValueError as error:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise InputError(f'{where} is not JSON ({reason}); write a graph as {{"edges": [[0, 1]]}}.') from None
-    if not isinstance(value, dict):
+
+
+def columns_of(row: Any) -> dict[str, Any]:
+    """Every key that does not make the graph and holds a word or a number, as it is written."""
+    items = row.items() if isinstance(row, dict) else ()
+    return {key: value for key, value in items if key not in KEYS and not isinstance(value, list | dict)}
+
+
+def check_keys(row: Any, where: str) -> None:
+    """A row is a mapping, its columns hold words or numbers, and no key looks like a mistyped one of a graph."""
+    if not isinstance(row, dict):
         raise InputError(f"{where} is not a graph; write it as {EXAMPLE}.")
-    return value
-
-
-def columns_of(row: Row, where: str) -> dict[str, str | None]:
-    """Every key that does not make the graph, as text; what looks like a mistyped key of a graph is refused."""
-    columns = {}
     for key, value in row.items():
         if key in KEYS:
             continue
@@ -78,11 +82,9 @@ def columns_of(row: Row, where: str) -> dict[str, str | None]:
             raise InputError(f"unknown key in {where} {key!r}; did you mean {near[0]}? Give a column another name.")
         if isinstance(value, list | dict):
             raise InputError(f"{where} has a {type(value).__name__} under {key!r}; a column holds a word or a number.")
-        columns[key] = value if isinstance(value, str | None) else json.dumps(value)
-    return columns
 
 
-def graph_of(row: Row, features: FeatureSpec | None, where: str) -> Data:
+def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
     """The graph a mapping describes.
 
     Args:
@@ -90,9 +92,9 @@ def graph_of(row: Row, features: FeatureSpec | None, where: str) -> Data:
         features: What nodes and edges must carry; where not given they carry what the mapping says.
         where: What it is, for messages.
     """
+    check_keys(row, where)
     if "edges" not in row:
         raise InputError(f"{where} is not a graph; write it as {EXAMPLE}.")
-    columns_of(row, where)
     ends = _ends(row["edges"], where)
     x = table_of(row.get("x"), "x", where)
     nodes = _count(row, ends, x, where)
@@ -129,12 +131,11 @@ def _ends(value: Any, where: str) -> Tensor:
 
 
 def _both(ends: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """Both directions of every edge once, without loops (2, E), and which written edge each of them is (E,)."""
-    written = (ends[:, 0] != ends[:, 1]).nonzero().flatten()
-    both = torch.cat((ends[written], ends[written].flip(1)))  # as written first: each direction keeps its own values
-    _, first = np.unique((both[:, 0] * nodes + both[:, 1]).numpy(), return_index=True)
-    chosen = torch.from_numpy(first)
-    return both[chosen].T.contiguous(), written.repeat(2)[chosen]
+    """The stored edges in the order of their ends (2, E), and which written edge each of them is (E,)."""
+    chosen, turned = each_way_once(ends.T.numpy(), nodes)
+    u, v = np.where(turned, ends.T.numpy()[::-1, chosen], ends.T.numpy()[:, chosen])
+    order = np.lexsort((v, u))
+    return torch.from_numpy(np.stack([u, v])[:, order]), torch.from_numpy(chosen[order])
 
 
 def table_of(value: Any, name: str, where: str) -> Tensor | None:
@@ -186,6 +187,8 @@ def _edge_values(attr: Tensor | None, given: Tensor, features: Features | None, 
 def _typed(values: Tensor, features: Features | None, what: str) -> Tensor:
     """Codes as whole numbers, all else as real ones; checked where it is known what they should be."""
     if features is None:
+        if not bool(values.isfinite().all()):
+            raise InputError(f"there is NaN or infinity in {what}; replace or drop these values.")
         return values.float() if values.is_floating_point() else values
     codes = features.kind == "categorical" and bool((values == values.floor()).all())
     values = values.long() if codes else values.float()

@@ -1,4 +1,4 @@
-"""From columns of text to labels: which classes there are, what they are called and which are missing."""
+"""From columns of a table to labels: which classes there are, what they are called and which are missing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from goodformer.data.values import number_of, word_of
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
-Column = Sequence[str | None]
+Column = Sequence[Any]
 
 PAIRS = (
     ("0", "1"),
@@ -63,11 +65,12 @@ def labelled(y: Tensor) -> Tensor:
 
 
 def read_labels(columns: Mapping[str, Column]) -> Labels:
-    """Labels from one column of text, or several binary ones; an empty entry or ``nan`` is missing.
+    """Labels from one column, or several binary ones.
 
     One column with two different values is a binary task scored by ROC-AUC, with more values a multiclass task scored
     by accuracy. Several columns are several binary targets. Of two values 1, true, yes, active or positive is the one
-    predicted, of other words the second in the alphabet. ``1`` and ``1.0`` are the same class.
+    predicted, of other words the second in the alphabet. ``1`` and ``1.0`` are the same class. An empty entry is
+    missing, and so is one that says so: nan, NA, N/A, #N/A, null, missing, ? in any case, and None as Python writes it.
 
     Raises:
         InputError: No column, one value only, measurements instead of classes, or more than two values in one of
@@ -75,7 +78,7 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
     """
     if not columns:
         raise InputError("no target column was named; give at least one column that holds the labels.")
-    values = {name: [_value(text) for text in column] for name, column in columns.items()}
+    values = {name: [_value(entry) for entry in column] for name, column in columns.items()}
     counts = {name: _counted(name, column) for name, column in values.items()}
     if len(counts) == 1 and len(next(iter(counts.values()))) > 2:
         return _multiclass(*next(iter(values.items())), next(iter(counts.values())))
@@ -94,22 +97,11 @@ def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> La
     return Labels(y, Task("multiclass", len(classes), "accuracy"), classes, (name,))
 
 
-def _value(text: str | None) -> str | None:
-    """An entry without blanks around it, None where it is missing, a number in its shortest form."""
-    bare = (text or "").strip()
-    if not bare or bare.lower() == "nan":
-        return None
-    number = _number(bare)
-    return f"{int(number)}" if number is not None and number.is_integer() and abs(number) < 2**53 else bare
-
-
-def _number(text: str) -> float | None:
-    """The finite number a text writes, None where it writes none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
+def _value(entry: Any) -> str | None:
+    """An entry as a word, None where it is missing, a number in its shortest form."""
+    word = word_of(entry)
+    number = None if word is None else number_of(word)
+    return f"{int(number)}" if number is not None and number.is_integer() and abs(number) < 2**53 else word
 
 
 def _counted(name: str, column: list[str | None]) -> Counter[str]:
@@ -139,7 +131,7 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
 
 def _check_classes(name: str, counts: Counter[str]) -> None:
     """Many values are classes only if they come back."""
-    numbers = [_number(value) for value in counts]
+    numbers = [number_of(value) for value in counts]
     fractions = all(number is not None for number in numbers) and any(number % 1 for number in numbers if number)
     single = sum(count == 1 for count in counts.values())
     if len(counts) > MANY and (fractions or single > len(counts) / 2):
@@ -157,5 +149,5 @@ def _coded(column: list[str | None], classes: Sequence[str], missing: float) -> 
 
 def _order(value: str) -> tuple[bool, float, str]:
     """Numbers by size before words by the alphabet."""
-    number = _number(value)
+    number = number_of(value)
     return (number is None, number or 0.0, value)

@@ -17,11 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
-from torch_geometric.data import Data
-
-from goodformer.data import sdf, tu_folder
-from goodformer.data.collection import Collection, Columns, check_molecular, from_data, from_smiles, known_column
-from goodformer.data.json_lines import columns_of, graph_of, read_objects
+from goodformer.data import json_rows, sdf, tu_folder
+from goodformer.data.collection import Collection, Columns, check_molecular, from_smiles, known_column
+from goodformer.data.json_lines import read_lines
+from goodformer.data.values import plain_of, text_of
 from goodformer.registry import InputError
 from goodformer.spec import FeatureSpec
 
@@ -37,7 +36,8 @@ class Block:
 
     Attributes:
         first: The number of its first row in the file, counted from 0.
-        columns: Every column of the file as text, None where a field is empty.
+        columns: Every column of the file: text, or numbers and truth values where the file tells them from text
+            (Parquet, JSON lines); None where a field is empty.
         collection: The graphs of these rows; its row numbers are those of the whole file, its count that of the block.
     """
 
@@ -67,7 +67,8 @@ def read_blocks(
 
     Raises:
         InputError: The file is missing, of another kind, or not sound; the row is named. A molecule that RDKit does
-            not accept is no error: its row is in the collection's ``rejected``.
+            not accept, and a line of JSON that is no sound graph, are no errors: their rows are in the collection's
+            ``rejected``.
     """
     place = Path(path)
     if place.is_dir():
@@ -109,7 +110,7 @@ def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec |
     first = 0
     for columns in parts:
         known_column(smiles, columns, where)
-        collection = from_smiles(columns[smiles], features, first)
+        collection = from_smiles([text_of(value) for value in columns[smiles]], features, first)
         if collection.count:
             yield Block(first, columns, collection)
         first += collection.count
@@ -157,9 +158,10 @@ def _header(names: list[str], path: Path) -> list[str]:
 
 
 def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
-    """The fields of every row; lines without anything are skipped."""
+    """The fields of every row; a line without anything is an empty field of a single column, and skipped in others."""
     number = 0
-    for row in reader:
+    for read in reader:
+        row = read or [""] * (width == 1)
         if not row:
             continue
         number += 1
@@ -188,28 +190,19 @@ def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
             header = _header(file.schema_arrow.names, path)
             yield {name: [] for name in header}
             for batch in file.iter_batches(batch_size=size):
-                yield {name: _texts(batch.column(place)) for place, name in enumerate(header)}
+                yield {name: _values(batch.column(place)) for place, name in enumerate(header)}
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(f"{path} is not a Parquet file that can be read ({reason}); write it anew.") from None
 
 
-def _texts(column: Any) -> list[str | None]:
-    """The values of one column as text."""
+def _values(column: Any) -> list[Any]:
+    """The values of one column; dates and all that is no number are text."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.string())  # Python has no nanoseconds
-    return [_text(value) for value in column.to_pylist()]
-
-
-def _text(value: Any) -> str | None:
-    """A value as a CSV file would hold it."""
-    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return [plain_of(value) for value in column.to_pylist()]
 
 
 # Molecules and graphs -------------------------------------------------------------------------------------------------
@@ -228,39 +221,12 @@ def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None
 
 
 def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    """Graphs, or molecules, of a file of JSON lines; columns are those of the first line and any later ones."""
-    names = _json_names(path)
+    """Graphs, or molecules, of a file of JSON lines; columns are those of any line."""
+    known = json_rows.survey(path, smiles)
     first = 0
-    for lines in _chunks(read_objects(path), size):
-        wheres = [f"{path} line {number}" for number, _ in lines]
-        rows = [columns_of(row, where) for (_, row), where in zip(lines, wheres, strict=True)]
-        columns: Columns = {name: [row.get(name) for row in rows] for name in names}
-        if "edges" in lines[0][1] or smiles not in columns:
-            graphs = [graph_of(row, features, where) for (_, row), where in zip(lines, wheres, strict=True)]
-            collection = from_data(_alike(graphs), features, first)
-        else:
-            collection = from_smiles(columns[smiles], features, first)
-        yield Block(first, columns, collection)
+    for lines in _chunks(read_lines(path), size):
+        yield Block(first, json_rows.columns(lines, known), json_rows.collection(lines, known, features, first))
         first += len(lines)
-
-
-def _json_names(path: Path) -> list[str]:
-    """Every key of any line that is a column, in the order they first occur."""
-    names: dict[str, None] = {}
-    for number, row in read_objects(path):
-        names |= dict.fromkeys(columns_of(row, f"{path} line {number}"))
-    return list(names)
-
-
-def _alike(graphs: list[Data]) -> list[Data]:
-    """The graphs with real features everywhere where one of them has real ones: JSON writes 1.0 as 1."""
-    for name in ("x", "edge_attr"):
-        values = [graph.get(name) for graph in graphs]
-        if any(value is not None and value.is_floating_point() for value in values):
-            for graph, value in zip(graphs, values, strict=True):
-                if value is not None:
-                    graph[name] = value.float()
-    return graphs
 
 
 def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[Block]:
@@ -427,10 +393,16 @@ class _ParquetFormat:
         import pyarrow as pa  # type: ignore[import-untyped]
 
         kinds = {type(value) for block in self._waiting for value in block[name] if value is not None}
-        for kind, type_ in ((bool, pa.bool_()), (int, pa.int64())):
-            if kinds == {kind}:
-                return type_
+        if kinds == {bool}:
+            return pa.bool_()
+        if kinds == {int}:
+            return pa.int64() if self._fits(name) else pa.string()
         return pa.float64() if kinds and kinds <= {int, float} else pa.string()
+
+    def _fits(self, name: str) -> bool:
+        """Whether all whole numbers of a column have 64 bits at most."""
+        numbers = (value for block in self._waiting for value in block[name] if value is not None)
+        return all(-(2**63) <= value < 2**63 for value in numbers)
 
     def close(self) -> None:
         self._flush()
@@ -451,7 +423,7 @@ def _array(values: Sequence[Any], field: Any) -> Any:
         )
     try:
         return pa.array([_finite(value) for value in values], field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         raise InputError(f"column {field.name!r} changes from {field.type} to something else; write .csv.") from None
 
 

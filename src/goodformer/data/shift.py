@@ -51,7 +51,7 @@ class Tie:
 TIES = (Tie(TRAIN, 0.95, 0.3), Tie(TEST, 0.95, 0.5), Tie(TRAIN, 0.9, 0.6), Tie(TRAIN, 0.85, 1.0))
 """The groups of GOOD-HIV in the order they are taken; what is left over is val. In test each domain's tie is turned."""
 MOST_ENVS = 10
-"""Environments of a covariate shift: GOOD joins domains to as many."""
+"""Environments that domains make at most: where there are more of them, neighbouring ones are joined."""
 CONCEPT_INSIDE = 0.15
 """Share of the training rows that leaves as id_val under a concept shift, and again as id_test."""
 
@@ -65,7 +65,7 @@ class Split:
         domain: The number of its domain, counted from 0 (R,).
         names: What each domain is called; empty where they have no names.
         by: What the domains are, e.g. ``scaffold``.
-        env: Environment of each row (R,) where environments are not simply the domains.
+        env: Environment of each row (R,) where environments are something else than domains; kept as given.
     """
 
     part: Tensor
@@ -109,9 +109,14 @@ class Split:
         return {split: int((self.part == number).sum()) for number, split in enumerate(SPLITS)}
 
     def envs(self) -> tuple[Tensor, int]:
-        """Environments of the train, id_val and id_test rows renumbered from 0, 0 elsewhere (R,); and their number."""
+        """Environments of the train, id_val and id_test rows renumbered from 0, 0 elsewhere (R,); and their number.
+
+        Where none are given they are the domains, of which neighbouring ones are joined to at most ten: methods
+        compare risks between environments, which a scaffold of one molecule cannot take part in.
+        """
         inside = (self.part >= TRAIN) & (self.part <= ID_TEST)  # (R,)
-        found, renumbered = (self.domain if self.env is None else self.env)[inside].unique(return_inverse=True)
+        group = _joined(self.domain[inside]) if self.env is None else self.env[inside]
+        found, renumbered = group.unique(return_inverse=True)
         env = torch.zeros_like(self.part)
         env[inside] = renumbered
         return env, len(found)
@@ -197,28 +202,16 @@ def covariate(
     part[order[first:second]] = VAL
     part[order[second:]] = TEST
     _leave(part, [_share(len(number), share) for share in inside], Draws(seed, f"covariate/{by}"), by)
-    env = neighbouring(number, part)
-    return Split(torch.from_numpy(part), torch.from_numpy(number), tuple(names), by, env)
+    return Split(torch.from_numpy(part), torch.from_numpy(number), tuple(names), by)
 
 
-def neighbouring(number: Ints, part: Ints, most: int = MOST_ENVS) -> Tensor | None:
-    """Environments (R,) of neighbouring domains with about as many training rows each; None for few domains.
-
-    Methods compare risks between environments, which a scaffold of one molecule cannot take part in.
-
-    Args:
-        number: The domain of each row (R,).
-        part: The split of each row (R,).
-        most: Environments there may be.
-    """
-    inside = (part >= TRAIN) & (part <= ID_TEST)
-    domains, counts = np.unique(number[inside], return_counts=True)
-    if len(domains) <= most:
-        return None
-    middle = np.cumsum(counts) - counts / 2
-    block = np.minimum((middle * most / counts.sum()).astype(np.int64), most - 1)
-    place = np.minimum(np.searchsorted(domains, number), len(domains) - 1)
-    return torch.from_numpy(np.where(inside, block[place], 0))
+def _joined(domain: Tensor, most: int = MOST_ENVS) -> Tensor:
+    """Environments (r,) of neighbouring domains with about as many rows each; the domains where they are few."""
+    found, place, counts = domain.unique(return_inverse=True, return_counts=True)
+    if len(found) <= most:
+        return domain
+    middle = counts.cumsum(0).double() - counts / 2  # (D,)
+    return (middle * most / len(domain)).long().clamp(max=most - 1)[place]
 
 
 def concept(domain: Whole, y: Any, by: str, names: Sequence[str] = (), seed: int = 0) -> Split:

@@ -14,6 +14,7 @@ import torch
 from pydantic import AfterValidator, Field, ValidationInfo
 from torch import Tensor
 
+from goodformer.data import molecule
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.collection import Collection, pick, read_collection
 from goodformer.data.graphs import GraphSet
@@ -25,7 +26,7 @@ from goodformer.data.splitters import distance_report, make_split
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same file gives other graphs or another split."""
 FILE = "file:"
 LISTED = 5
@@ -106,6 +107,7 @@ class Table:
         """The table as a benchmark."""
         parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
         recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
+        recipe |= {"rdkit": molecule.RDKIT, "molecule": molecule.VERSION}
         recipe |= {"split": hashlib.sha256(parts.encode()).hexdigest()}
         return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe)
 

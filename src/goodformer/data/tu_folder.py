@@ -53,12 +53,11 @@ def _graph_set(
     """The graphs, edges in the order of the file within each."""
     count = int(graph[-1]) + 1
     node_ptr = np.searchsorted(graph, np.arange(count + 1))
-    kept = np.flatnonzero(edges[:, 0] != edges[:, 1])
-    kept = kept[np.argsort(graph[edges[kept, 0]], kind="stable")]
-    owner = graph[edges[kept, 0]]  # (E,)
-    edge = {"index": torch.from_numpy((edges[kept] - node_ptr[owner][:, None]).T.copy())}
+    order = np.argsort(graph[edges[:, 0]], kind="stable")
+    owner = graph[edges[order, 0]]  # (E,)
+    edge = {"index": torch.from_numpy((edges[order] - node_ptr[owner][:, None]).T.copy())}
     if attr is not None:
-        edge["attr"] = attr[torch.from_numpy(kept)]
+        edge["attr"] = attr[torch.from_numpy(order)]
     node = {"x": torch.ones(len(graph), 1) if x is None else x}
     edge_ptr = np.searchsorted(owner, np.arange(count + 1))
     return GraphSet(node, edge, {}, torch.from_numpy(node_ptr), torch.from_numpy(edge_ptr))
