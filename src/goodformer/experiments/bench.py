@@ -87,7 +87,7 @@ def run(quick: bool = False, progress: bool = True) -> dict[str, float]:
         lambda: temperature_share(rounds),
         memory_ratio,
         lambda: node_scaling(NODES[:3] if quick else NODES, max(rounds // 4, 2)),
-        lambda: molecule_rates(rounds),
+        lambda: molecule_rates(rounds // 2),
     ]
     for part in parts:
         fresh = part()
@@ -327,7 +327,7 @@ def molecule_rates(rounds: int) -> dict[str, float]:
     some = drugs.subset(range(64))  # occlusion takes as many passes as a molecule has bonds
     trained = interleaved(rounds, *(trainer(one.method, batches) for one in rivals))
     made, *predicted = interleaved(rounds, lambda: featurise(DRUGS), *(partial(one.predict, drugs) for one in rivals))
-    explained = interleaved(max(rounds // 5, 2), *(partial(explain, one, some, measure=False) for one in rivals))
+    explained = interleaved(max(rounds // 5, 1), *(partial(explain, one, some, measure=False) for one in rivals))
     rates = {"molecules_featurised_per_second": len(DRUGS) / made}
     for suffix, train, predict, why in zip(("", "_erm"), trained, predicted, explained, strict=True):
         rates[f"molecules_trained_per_second{suffix}"] = 64 / train
