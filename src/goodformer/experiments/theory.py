@@ -466,16 +466,21 @@ SOLVED = (
 )
 
 
+BY_BASE: tuple[tuple[str, str, str | None, float], ...] = (
+    ("accuracy %, t = 1", "accuracy", "none", 100),
+    ("accuracy %, solved t", "accuracy", "exact", 100),
+    ("solved t", "temperature", None, 1),
+)
+
+
 def base_table(record: Record) -> str:
-    """Accuracy on every base and size, without and with the solved temperature."""
-    head = ["accuracy %", "temperature", *(f"n = {n}" for n in sizes(record))]
-    words = dict(zip(SETTINGS, ("t = 1", "solved"), strict=True))
+    """Accuracy without and with the solved temperature, and that temperature, on every base and size."""
     rows = [
-        [base, word, *(tables.spread(over_runs(record, n, "accuracy", setting, (base,)), 100) for n in sizes(record))]
+        [base, name, *(tables.spread(over_runs(record, n, key, setting, (base,)), scale) for n in sizes(record))]
         for base in BASES
-        for setting, word in words.items()
+        for name, key, setting, scale in BY_BASE
     ]
-    return tables.markdown_table(head, rows)
+    return tables.markdown_table(["base", "figure", *(f"n = {n}" for n in sizes(record))], rows)
 
 
 def says(record: Record) -> str:
@@ -490,6 +495,13 @@ def says(record: Record) -> str:
     for bases in (THIN, *((base,) for base in BASES if base not in THIN)):
         plain, exact = (moved("accuracy", setting, bases) for setting in SETTINGS)
         lines.append(f"- accuracy on {' and '.join(bases)} bases: {plain} at t = 1, {exact} with the solved t;")
+    gains = [
+        f"{100 * (exact - plain):+.1f}"
+        for plain, exact in zip(*(over_runs(record, large, "accuracy", one) for one in SETTINGS), strict=True)
+    ]
+    lines.append(
+        f"- points that the solved t adds on {' and '.join(THIN)} bases at n = {large}, run by run: {', '.join(gains)};"
+    )
     plain, exact = (moved("kept", setting, THIN) for setting in SETTINGS)
     lines.append(f"- attention a motif node keeps in the motif, path and tree: {plain} at t = 1, {exact} with it.")
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
+from goodformer.data.motif import MOTIF_NODES
 from goodformer.engine import files
 from goodformer.experiments.theory import BASES, SETTINGS, Record, over_runs, sizes
 
@@ -89,16 +90,17 @@ def solved(record: Record) -> Figure:
     figure, (first, second, third) = _panels(3)
     n = sizes(record)
     _line(first, record, "temperature", None, color=SOLVED, marker="o")
-    first.set_ylim(bottom=0)
     _label(first, "Solved temperature", "nodes n", "t", legend=False)
-    second.plot(n, [math.log(count) for count in n], ":", color=INK, label="log n")
+    second.plot(n, [math.log(count) for count in n], ":", color=INK, label="uniform attention")
     _both(second, record, "entropy")
-    second.set_ylim(bottom=0)
-    _label(second, "Entropy of attention", "nodes n", "entropy (nats)")
-    third.plot(n, [5 / count for count in n], ":", color=INK, label="5 / n, uniform")
+    _label(second, "Entropy of attention", "nodes n", "entropy (nats)", legend=False)
+    third.plot(n, [MOTIF_NODES / count for count in n], ":", color=INK)
     _both(third, record, "kept")
-    third.set_ylim(0, 1)
-    _label(third, "Attention a motif node keeps in the motif", "nodes n", "share")
+    _label(third, "Attention a motif node keeps in the motif", "nodes n", "share", legend=False)
+    for axes in (first, second, third):
+        axes.set_ylim(bottom=0)
+    third.set_ylim(top=1)
+    _legend_above(figure, second)
     _marks((first, second, third), n)
     return figure
 
@@ -114,8 +116,7 @@ def accuracy(record: Record) -> Figure:
         )
         axes.set_ylim(0, 1.03)
         _label(axes, f"{base} bases", "nodes n", "share" if base == next(iter(BASES)) else "", legend=False)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=TEXT)
+    _legend_above(figure, panels[0])
     _marks(panels, sizes(record)[::2])
     return figure
 
@@ -130,13 +131,15 @@ def _both(axes: Axes, record: Record, key: str, bases: Sequence[str] | None = No
 def _line(
     axes: Axes, record: Record, key: str, setting: str | None, bases: Sequence[str] | None = None, **style: Any
 ) -> None:
-    """The mean over runs of a figure by size, over a band from the lowest to the highest run."""
+    """A figure by size: the mean over runs, and thin lines of the single runs behind it."""
     chosen: dict[str, Any] = {} if bases is None else {"bases": bases}
-    found = {n: over_runs(record, n, key, setting, **chosen) for n in sizes(record)}
-    known = {n: values for n, values in found.items() if values}
-    axes.plot(list(known), [statistics.fmean(values) for values in known.values()], markersize=4, **style)
-    low, high = ([end(values) for values in known.values()] for end in (min, max))
-    axes.fill_between(list(known), low, high, color=style["color"], alpha=0.15, linewidth=0)
+    n = sizes(record)
+    found = [over_runs(record, nodes, key, setting, **chosen) for nodes in n]
+    if not all(found):  # a method that does not score edges has no precision
+        return
+    for single in zip(*found, strict=True) if len(found[0]) > 1 else ():
+        axes.plot(n, single, color=style["color"], alpha=0.35, linewidth=0.8, linestyle=style.get("linestyle", "-"))
+    axes.plot(n, [statistics.fmean(values) for values in found], markersize=4, **style)
 
 
 def _panels(count: int, width: float = 0.0, height: float = 3.4, sharey: bool = False) -> tuple[Figure, list[Axes]]:
@@ -156,6 +159,12 @@ def _label(axes: Axes, title: str, across: str, up: str, legend: bool = True) ->
     axes.set_axisbelow(True)
     if legend:
         axes.legend(frameon=False, fontsize=TEXT)
+
+
+def _legend_above(figure: Figure, axes: Axes) -> None:
+    """One legend over all panels, of the lines in one of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=TEXT)
 
 
 def _marks(panels: Iterable[Axes], values: Sequence[float]) -> None:
