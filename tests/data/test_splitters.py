@@ -22,6 +22,7 @@ from goodformer.data.molecule import fingerprints
 from goodformer.data.shift import Split
 from goodformer.data.split_picture import draw_split
 from goodformer.data.splitters import SPLITTERS, make_split
+from goodformer.data.twins import same_graphs, same_molecules
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 
@@ -37,7 +38,7 @@ def paths(sizes: list[int]) -> Collection:
     return collect([nx.path_graph(size) for size in sizes])
 
 
-def column(values: list[str | None], how: str = "column:a", **options: Any) -> Split:
+def column(values: list[Any], how: str = "column:a", **options: Any) -> Split:
     """A split of edgeless graphs by one column."""
     return make_split(how, paths([1] * len(values)), {"a": values}, **options)
 
@@ -204,6 +205,114 @@ def test_splitters_are_named() -> None:
     assert set(SPLITTERS) == {"scaffold", "size", "cluster", "random", "column", "file"}
 
 
+# The same molecule ----------------------------------------------------------------------------------------------------
+
+SPELLINGS = [("CCO", "OCC"), ("c1ccccc1C", "Cc1ccccc1"), ("C1=CC=CC=C1O", "Oc1ccccc1"), ("C[C@H](N)O", "O[C@@H](C)N")]
+OTHERS = ["C[C@@H](N)O", "CC(N)O", "CCCO", "CC(C)O", "COC", "C/C=C/C", "C/C=C\\C", "CC=CC", "C", "[CH3-]", "[13CH4]"]
+
+
+def test_molecules_are_the_same_where_their_canonical_smiles_are() -> None:
+    texts = [text for pair in SPELLINGS for text in pair] + OTHERS + MOLECULES
+    found = same_molecules(collect(texts))
+    assert found is not None
+    names = [Chem.CanonSmiles(text) for text in texts]
+    assert [[one == other for other in found] for one in found] == [[a == b for b in names] for a in names]
+    assert same_molecules(paths([2, 3])) is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([*OTHERS, *RINGS, "CC(=O)Nc1ccc(O)cc1", "C[N+](C)(C)CC(O)CC(=O)[O-]"]), st.integers(0, 10**6))
+def test_any_spelling_of_a_molecule_is_known_again(text: str, seed: int) -> None:
+    mol = Chem.MolFromSmiles(text)
+    order = np.random.default_rng(seed).permutation(mol.GetNumAtoms()).tolist()
+    other = Chem.MolToSmiles(Chem.RenumberAtoms(mol, order), canonical=False)
+    found = same_molecules(collect([text, "CCCCCCN", other]))
+    assert found is not None
+    assert found[0] == found[2] != found[1]
+
+
+def test_other_graphs_are_the_same_where_they_are_written_so() -> None:
+    graphs = [nx.path_graph(3), nx.path_graph(3), nx.Graph([(0, 1), (0, 2)]), nx.path_graph(4), nx.empty_graph(3)]
+    found = same_graphs(collect(graphs)).tolist()
+    assert found[0] == found[1]
+    assert len(set(found)) == 4
+
+
+def copies(counts: list[int]) -> list[str]:
+    """Molecules that occur so many times, in two spellings, mixed."""
+    texts = [
+        f"C1CCCCC1{'C' * place}" if copy % 2 else f"{'C' * place}C1CCCCC1"
+        for place, count in enumerate(counts, 1)
+        for copy in range(count)
+    ]
+    return [texts[place] for place in np.random.default_rng(0).permutation(len(texts))]
+
+
+def names_of(texts: list[str], split: Split, part: str) -> set[str]:
+    return {Chem.CanonSmiles(texts[row]) for row in split.rows(part).tolist()}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 6), min_size=12, max_size=30), st.integers(0, 3), st.booleans())
+def test_rows_of_a_molecule_leave_training_together(counts: list[int], seed: int, labels: bool) -> None:
+    texts = copies(counts)
+    y = torch.tensor([Chem.MolFromSmiles(text).GetNumAtoms() % 2 for text in texts]) if labels else None
+    split = make_split("random", collect(texts), y=y, seed=seed)
+    found = [names_of(texts, split, name) for name in SPLITS]
+    assert sum(map(len, found)) == len(set.union(*found)) == len(counts)
+    assert all(found)
+    wanted = max(1, len(texts) // 10)
+    assert all(abs(split.counts()[name] - wanted) <= max(counts) for name in SPLITS[1:])
+
+
+def test_nothing_is_said_where_no_molecule_is_in_two_parts() -> None:
+    texts = copies([3] * 30)
+    report = distance_report(make_split("random", collect(texts)), collect(texts))
+    assert [report["parts"][name]["also_in_train"] for name in SPLITS] == [None, 0, 0, 0, 0]
+    assert "train also has" not in report["sentence"]
+
+
+def test_molecules_stay_together_under_a_shift_too() -> None:
+    texts = copies([4] * 30)
+    years: list[str | None] = [str(2000 + place % 10) for place in range(120)]
+    split = make_split("column:year", collect(texts), {"year": years})
+    train = names_of(texts, split, "train")
+    assert train.isdisjoint(names_of(texts, split, "id_val") | names_of(texts, split, "id_test"))
+    assert names_of(texts, split, "id_val").isdisjoint(names_of(texts, split, "id_test"))
+    twice = make_split("column:year", collect(texts), {"year": ["old"] * 90 + ["new"] * 30})
+    assert names_of(texts, twice, "val").isdisjoint(names_of(texts, twice, "test"))
+
+
+def test_a_molecule_that_a_column_keeps_apart_is_counted() -> None:
+    texts = ["CCO"] * 6 + ["CCN", "CCC", "CCF"] * 4 + ["OCC", "CCCl"] + ["C(O)C", "CCO", "CS"]
+    split = Split(torch.tensor([0] * 18 + [3] * 2 + [4] * 3), torch.tensor([0] * 18 + [1] * 2 + [2] * 3))
+    report = distance_report(split, collect(texts))
+    assert [report["parts"][name]["also_in_train"] for name in ("val", "test")] == [1, 2]
+    assert "train also has the molecule of 1 rows of val and 2 rows of test" in report["sentence"]
+
+
+def test_no_part_is_empty_where_all_but_one_molecule_are_common() -> None:
+    texts = copies([1, 20, 20, 20, 20, 20])
+    split = make_split("column:a", collect(texts), {"a": ["old"] * 61 + ["new"] * 40}, inside=(0.05, 0.05))
+    assert all(split.counts().values())
+    assert names_of(texts, split, "train").isdisjoint(names_of(texts, split, "id_val"))
+
+
+def test_too_few_molecules_are_drawn_row_by_row() -> None:
+    texts = ["CCO", "CCN"] * 30
+    split = make_split("random", collect(texts), y=torch.tensor([0, 1] * 30))
+    assert split.counts() == {"train": 36, "id_val": 6, "id_test": 6, "val": 6, "test": 6}
+    report = distance_report(split, collect(texts))
+    assert report["parts"]["id_val"]["also_in_train"] == 6
+
+
+def test_a_molecule_that_fills_the_file_stays_in_training() -> None:
+    texts = ["CCO"] * 60 + copies([1] * 40)
+    split = make_split("random", collect(texts))
+    assert set(range(60)) <= set(split.rows("train").tolist())
+    assert split.counts() == {"train": 60, "id_val": 10, "id_test": 10, "val": 10, "test": 10}
+
+
 # Domains --------------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +356,14 @@ def test_numbers_and_dates_ascend_and_words_are_grouped() -> None:
     assert column(["10", "9", "9.0", "-1e0"]).names == ("-1e0", "9", "10")
     assert column(["2021-03", "2020-12-31", "2021-02-28T12:00"]).names == ("2020-12-31", "2021-02-28T12:00", "2021-03")
     assert column(["b", "a", "a", "7"]).names[0] == "a"
+    assert column(["1_000", "2", "2", "3"]).names[0] == "2"  # 1_000 is a name
+    assert column([10, 9.5, None, True]).names[0] in ("10", "9.5", "true")
+
+
+def test_words_for_no_value_are_no_domain() -> None:
+    split = column(["10", "9", "NA", "2", "None", "?"])
+    assert split.names == ("2", "9", "10")
+    assert (split.part < 0).tolist() == [False, False, True, False, True, True]
 
 
 def test_many_numbers_are_put_into_bins_of_equal_counts() -> None:
@@ -345,7 +462,9 @@ def test_the_report_by_hand() -> None:
         "nearest_mean": None,
         "nearest_median": None,
         "auroc": None,
+        "also_in_train": 0,
     }
+    assert (train["also_in_train"], test["also_in_train"], report["parts"]["val"]["also_in_train"]) == (None, 0, 0)
     assert report["sentence"].startswith("test has too few graphs to be told from train: graphs are")
     assert distance_report(split, collection)["parts"]["test"]["unseen_domains"] == 0.5
 

@@ -69,6 +69,7 @@ COLUMNS = {
     "unseen_domains": "unseen",
     "nearest_mean": "nearest",
     "auroc": "AUROC",
+    "also_in_train": "in train",
 }
 """What is shown of each part, and under which heading."""
 SHOWN = 6
@@ -84,6 +85,7 @@ def _legend(report: dict[str, Any], keys: list[str]) -> str:
         "size_difference": "sd away: mean size from that of train in standard deviations",
         "unseen_domains": "unseen: share of its domains that train lacks",
         "nearest_mean": "nearest: mean Tanimoto similarity to the nearest training molecule",
+        "also_in_train": "in train: rows whose molecule, or graph as it is written, train has too",
         "auroc": "AUROC: how well a simple classifier tells it from train (0.5 = alike)",
     }
     return "\n".join(meanings[key] for key in keys if key in meanings) + "\n"

@@ -19,6 +19,7 @@ from goodformer.data.descriptors import contents, structure
 from goodformer.data.labels import labelled
 from goodformer.data.molecule import fingerprints
 from goodformer.data.shift import Split
+from goodformer.data.twins import same_graphs
 from goodformer.spec import SPLITS
 
 Bits = npt.NDArray[np.bool_]
@@ -39,8 +40,9 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
 
     For each part: number of graphs, shares of the classes (of binary targets: the share of 1), mean size and its
     difference from train in standard deviations of train, number of domains and the share of them that train lacks,
-    mean and median Tanimoto similarity of a molecule to its nearest training molecule, and the AUROC with which a
-    logistic regression tells the part from train by size, degrees and mean features (0.5 = alike). Of many molecules
+    mean and median Tanimoto similarity of a molecule to its nearest training molecule, the AUROC with which a logistic
+    regression tells the part from train by size, degrees and mean features (0.5 = alike), and the number of rows whose
+    molecule, or whose graph as it is written, is also in train. Of many molecules
     1,000 of a part are compared with 5,000 of train, the same for every part: where train is larger, similarities are
     lower than to all of it, and only the difference between parts counts.
 
@@ -55,17 +57,18 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
     table = _described(collection)
     train = places["train"]
     near = _Nearest(collection, train, seed)
-    parts = {}
+    parts, twin = {}, same_graphs(collection)
     for name, found in places.items():
         parts[name] = _counted(split, collection, y, found)
         parts[name] |= _sizes_apart(collection, train, found)
         parts[name]["unseen_domains"] = _unseen(split, collection, train, found)
-        parts[name] |= {"nearest_mean": None, "nearest_median": None, "auroc": None}
+        parts[name] |= {"nearest_mean": None, "nearest_median": None, "auroc": None, "also_in_train": None}
         if name != "train":
             parts[name] |= near.similarity(found)
             parts[name]["auroc"] = told_apart(table[train.numpy()], table[found.numpy()], seed)
+            parts[name]["also_in_train"] = int(np.isin(twin[found.numpy()], twin[train.numpy()]).sum())
     report = {"by": split.by, "rows": len(split), "left_out": len(split) - used, "parts": parts}
-    return {**report, "sentence": _sentence(report)}
+    return {**report, "sentence": _sentence(report, "graph" if collection.smiles is None else "molecule")}
 
 
 def nearest_similarity(some: Bits, others: Bits) -> Floats:
@@ -168,8 +171,8 @@ def _unseen(split: Split, collection: Collection, train: Tensor, found: Tensor) 
     return round(float((~torch.isin(own, domain[train])).double().mean()), 4) if len(own) else None
 
 
-def _sentence(report: Mapping[str, Any]) -> str:
-    """The report in one sentence."""
+def _sentence(report: Mapping[str, Any], what: str) -> str:
+    """The report on graphs or molecules in one sentence."""
     parts = report["parts"]
     test, inside = (
         next(((n, parts[n]) for n in names if parts[n]["graphs"]), None)
@@ -179,6 +182,7 @@ def _sentence(report: Mapping[str, Any]) -> str:
         return "There is nothing to compare: train or test is empty."
     name, row = test
     facts = [_fact_auroc(row, inside), _fact_nearest(row, inside), _fact_size(row), _fact_domains(row)]
+    facts.append(_fact_twins(parts, what))
     return f"{name} {_verdict(row['auroc'])} train: {', '.join(fact for fact in facts if fact)}."
 
 
@@ -213,3 +217,9 @@ def _fact_domains(row: Mapping[str, Any]) -> str:
     return (
         f"{row['unseen_domains']:.0%} of its domains are unseen" if row["domains"] > 1 or row["unseen_domains"] else ""
     )
+
+
+def _fact_twins(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
+    """Rows that a model may know by heart."""
+    there = [f"{part['also_in_train']:,} rows of {name}" for name, part in parts.items() if part["also_in_train"]]
+    return f"train also has the {what} of {' and '.join(there)}" if there else ""

@@ -82,7 +82,7 @@ ENDS = (Chem.Bond.GetBeginAtomIdx, Chem.Bond.GetEndAtomIdx)
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row that is no molecule RDKit accepts.
+    """A row that is no molecule RDKit accepts, or no sound graph.
 
     Attributes:
         row: Its place in what was given, counted from 0.
@@ -158,6 +158,22 @@ def scaffolds(smiles: Sequence[str], processes: int = 1, progress: bool = False)
     return _unpacked(cached(_key("scaffolds", smiles, None), build)["scaffolds"])
 
 
+def canonical(smiles: Sequence[str], processes: int = 1) -> list[str]:
+    """RDKit's own SMILES of each molecule, chirality included: equal where molecules are the same.
+
+    Raises:
+        InputError: A row is no molecule; `featurise` lists such rows.
+    """
+
+    def build() -> dict[str, Tensor]:
+        parts = _chunked(_canonical_chunk, smiles, processes, False)
+        return {"canonical": _packed([text for part in parts for text in part])}
+
+    if len(smiles) < KEPT_FROM:
+        return _unpacked(build()["canonical"])
+    return _unpacked(cached(_key("canonical", smiles, None), build)["canonical"])
+
+
 def fingerprints(smiles: Sequence[str], bits: int = 1024) -> npt.NDArray[np.bool_]:
     """Morgan fingerprints of radius 2 (G, bits).
 
@@ -177,6 +193,12 @@ def _scaffold_chunk(smiles: Texts, first: int) -> list[str]:
     with rdBase.BlockLogs():
         mols = [_molecule(text, row) for row, text in enumerate(smiles, first)]
         return [MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=False) for mol in mols]
+
+
+def _canonical_chunk(smiles: Texts, first: int) -> list[str]:
+    """The canonical SMILES of some rows, the first of which has the given number."""
+    with rdBase.BlockLogs():
+        return [Chem.MolToSmiles(_molecule(text, row)) for row, text in enumerate(smiles, first)]
 
 
 def _molecule(text: str | None, row: int) -> Any:

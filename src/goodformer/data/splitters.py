@@ -20,7 +20,8 @@ from goodformer.data.distance import distance_report
 from goodformer.data.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size
 from goodformer.data.labels import labelled
 from goodformer.data.motif import Draws
-from goodformer.data.shift import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate, neighbouring
+from goodformer.data.shift import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
+from goodformer.data.twins import same_molecules
 from goodformer.registry import InputError, unknown
 
 __all__ = ["SPLITTERS", "distance_report", "make_split"]
@@ -68,10 +69,11 @@ def make_split(
 
     ``scaffold``, ``size``, ``cluster`` and ``column:NAME`` order their domains (`goodformer.data.domains`) and give
     the first to train, the next to val and the last to test; then id_val and id_test leave train at random, with all
-    classes in proportion. Where there are two domains only, val and test share the second. A class that only val or
-    test would have takes the smallest domain that holds it into train, for which train gives another where it must.
-    ``random`` keeps no domain apart, ``file:PATH`` reads what `Split.save` wrote, and ``auto`` is scaffold for SMILES
-    and size for other graphs, or random where that does not differ.
+    classes in proportion and rows of the same molecule together (unless there are too few molecules to fill the parts).
+    Where there are two domains only, val and test share the second. A class that only val or test would have takes the
+    smallest domain that holds it into train, for which train gives another where it must. ``random`` keeps no domain
+    apart but molecules together, ``file:PATH`` reads what `Split.save` wrote, and ``auto`` is scaffold for SMILES and
+    size for other graphs, or random where that does not differ.
 
     Args:
         how: One of `SPLITTERS`, or ``auto``.
@@ -123,10 +125,10 @@ def _column(request: Request) -> Split:
 
 def _random(request: Request) -> Split:
     """No shift: every part is drawn at random."""
-    part = np.full(len(request.collection), TRAIN)
+    part, twin = np.full(len(request.collection), TRAIN), _twins(request.collection)
     draws = Draws(request.seed, "random")
-    _leave(part, dict(zip((VAL, TEST), request.outside, strict=True)), len(part), request.y, draws)
-    _leave(part, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(part), request.y, draws)
+    _leave(part, dict(zip((VAL, TEST), request.outside, strict=True)), len(part), request.y, twin, draws)
+    _leave(part, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(part), request.y, twin, draws)
     return _of_rows(request.collection, part, np.zeros_like(part), (), "random")
 
 
@@ -186,24 +188,30 @@ def _by_domains(request: Request, domains: Domains, by: str) -> Split:
             f"{by} is {domains.names[0]!r} for all {len(known):,} rows; split by something that differs, or at random."
         )
     y = None if request.y is None else request.y[torch.from_numpy(known)]
-    draws = Draws(request.seed, f"split/{by}")
-    inner = _cut(number, by, request.outside, y, draws)
+    draws, twin = Draws(request.seed, f"split/{by}"), _twins(request.collection)[known]
+    inner = _cut(number, by, request.outside, y, twin, draws)
     _complete(inner, number, y, request.outside)
-    _leave(inner, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(inner), y, draws)
+    _leave(inner, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(inner), y, twin, draws)
     part = np.full(len(domains.number), -1)
     part[known] = inner
     return _of_rows(request.collection, part, np.maximum(domains.number, 0), domains.names, by)
 
 
-def _cut(number: Ints, by: str, outside: Shares, y: Tensor | None, draws: Draws) -> Ints:
+def _twins(collection: Collection) -> Ints:
+    """A number for each graph (G,), equal for rows of the same molecule; of other graphs each has its own."""
+    found = same_molecules(collection)
+    return np.arange(len(collection)) if found is None else found
+
+
+def _cut(number: Ints, by: str, outside: Shares, y: Tensor | None, twin: Ints, draws: Draws) -> Ints:
     """Train, val and test (G,), domains kept whole unless there are fewer than three."""
     wanted = sum(share > 0 for share in outside)
     if number.max() >= wanted:  # as many domains as parts
         return covariate(number, by, outside=outside, inside=(0.0, 0.0)).part.numpy().copy()
     part = np.where(number == 0, TRAIN, VAL)
     second = np.flatnonzero(part == VAL)
-    picked = _spread(second, _class(y, len(part)), round(len(second) * outside[1] / sum(outside)), draws)
-    part[picked] = TEST
+    size = round(len(second) * outside[1] / sum(outside))
+    part[_spread(second, _class(y, len(part)), _separable(twin, second, 2), size, draws, spare=1)] = TEST
     return part
 
 
@@ -247,22 +255,32 @@ def _values(y: Tensor | None) -> Iterator[Bools]:
             yield column == value
 
 
-def _leave(part: Ints, shares: Mapping[int, float], total: int, y: Tensor | None, draws: Draws) -> None:
+def _leave(part: Ints, shares: Mapping[int, float], total: int, y: Tensor | None, twin: Ints, draws: Draws) -> None:
     """Let parts leave train at random, in place: shares of all rows, but no more than a quarter of train each.
 
-    One row of every class stays in train.
+    One row of every class stays in train, and rows of the same molecule stay together: a part that has the molecules
+    of train says nothing of others, and probabilities calibrated on it are too sure.
     """
     train = np.flatnonzero(part == TRAIN)
     most = max(1, len(train) // 4) if len(train) > len(shares) else 0
     sizes = [min(most, max(1, math.floor(round(total * share, 6)))) if share > 0 else 0 for share in shares.values()]
-    free = train[~np.isin(train, _indispensable(train, y, draws))]
+    kept = _indispensable(train, y, draws)
+    twin = _separable(twin, train[~np.isin(twin[train], twin[kept])], len(shares) + (len(kept) == 0))
+    free = train[~np.isin(twin[train], twin[kept])]
     sizes = [min(size, len(free) // len(sizes)) for size in sizes]
     kinds = _class(y, len(part))
-    leaving = _spread(free, kinds, sum(sizes), draws)
-    for one, size in zip(shares, sizes, strict=True):
-        taken = _spread(leaving, kinds, size, draws)
+    leaving = _spread(free, kinds, twin, sum(sizes), draws, least=sum(size > 0 for size in sizes))
+    for place, one in enumerate(shares):
+        later = sizes[place + 1 :]
+        size = round(len(leaving) * sizes[place] / max(sizes[place] + sum(later), 1))  # twins may be more or fewer
+        taken = _spread(leaving, kinds, twin, size, draws, spare=sum(size > 0 for size in later))
         part[taken] = one
         leaving = leaving[~np.isin(leaving, taken)]
+
+
+def _separable(twin: Ints, rows: Ints, least: int) -> Ints:
+    """The numbers of the molecules (G,), or one for each row where rows have too few molecules to be told apart by."""
+    return twin if len(np.unique(twin[rows])) >= least else np.arange(len(twin))
 
 
 def _indispensable(train: Ints, y: Tensor | None, draws: Draws) -> Ints:
@@ -283,11 +301,32 @@ def _class(y: Tensor | None, count: int) -> Ints:
     return y.reshape(-1).long().numpy()
 
 
-def _spread(rows: Ints, kinds: Ints, size: int, draws: Draws) -> Ints:
-    """So many of the rows at random, each kind in proportion."""
-    order = rows[np.lexsort((draws.uniform(len(rows)), kinds[rows]))]
-    places = ((np.arange(size) + 0.5) * len(rows) / max(size, 1)).astype(np.int64)
-    return order[places]
+def _spread(rows: Ints, kinds: Ints, twin: Ints, size: int, draws: Draws, least: int = 1, spare: int = 0) -> Ints:
+    """About so many of the rows at random, each kind in proportion and twins together; just so many without twins.
+
+    Args:
+        rows: Rows to draw from.
+        kinds: The class of each graph (G,).
+        twin: A number for each graph (G,), equal for those that stay together.
+        size: How many rows; larger groups of twins are not drawn where there are enough others.
+        draws: What is drawn from.
+        least: How many groups are drawn at least.
+        spare: How many groups are left at least.
+    """
+    if not size or not len(rows):
+        return rows[:0]
+    _, first, group, weight = np.unique(twin[rows], return_index=True, return_inverse=True, return_counts=True)
+    fitting = np.argsort(first)  # in the order they occur in
+    fitting = fitting[weight[fitting] <= max(size, np.sort(weight)[:least].max())]
+    # Neighbours have the same kind and weight, so that every so many of them have about the size that is wanted.
+    order = fitting[np.lexsort((draws.uniform(len(fitting)), weight[fitting], kinds[rows[first[fitting]]]))]
+    count = max(least, round(size * len(order) / int(weight[order].sum())))
+    count = min(count, len(order), len(weight) - spare)
+    places = ((np.arange(count) + 0.5) * len(order) / count).astype(np.int64)
+    rank = np.full(len(weight), len(weight))
+    rank[order[places]] = np.arange(count)
+    chosen = np.flatnonzero(rank[group] < count)
+    return rows[chosen[np.argsort(rank[group[chosen]], kind="stable")]]
 
 
 def _of_rows(collection: Collection, part: Ints, number: Ints, names: Sequence[str], by: str) -> Split:
@@ -296,5 +335,4 @@ def _of_rows(collection: Collection, part: Ints, number: Ints, names: Sequence[s
     for name, values, missing in (("part", part, -1), ("domain", number, 0)):
         whole[name] = torch.full((collection.count,), missing)
         whole[name][collection.rows] = torch.from_numpy(values.astype(np.int64))
-    env = neighbouring(whole["domain"].numpy(), whole["part"].numpy())
-    return Split(**whole, names=tuple(names), by=by, env=env)
+    return Split(**whole, names=tuple(names), by=by)
