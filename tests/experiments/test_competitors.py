@@ -50,7 +50,7 @@ def test_a_row_is_absent_until_its_parts_are_there(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("dataset", [BASIS, SIZE, SPURIOUS], ids=str)
 def test_all_rows_have_one_budget(dataset: dict[str, Any]) -> None:
     configs = [row.configure(dataset, "compare") for row in competitors(ALL, dataset["name"])]
-    assert {config.training.epochs for config in configs} == {5}
+    assert {config.training.epochs for config in configs} == {4}
     assert {config.training.selection for config in configs} == {"ood_val"}
     assert len({str(config.dataset) for config in configs}) == 1
     assert len({config.id for config in configs}) == len(configs)
