@@ -28,6 +28,8 @@ FIGURES = {
     "precision_at_10": "Precision@10",
     "edge_auc": "edge AUC",
 }
+TOLD = ("measurement", "vectors")
+"""Settings of a data set that make it another one than the paper's, and so stand in its heading."""
 PERCENT = ("id_test", "ood_val", "ood_test")
 
 
@@ -82,6 +84,8 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
     """A heading and the table under it."""
     named = dict(zip(BENCHMARK, key, strict=True))
     words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
+    config = records[0].get("config", {}).get("dataset", {})
+    words += [f"{name} {config[name]}" for name in TOLD if name in config]
     head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values()]
     groups = _group(records, COLUMNS)
     rows = [
