@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -138,6 +139,32 @@ def read_any(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in text.splitlines()]
     return list(csv.DictReader(text.splitlines(), delimiter="\t"))
+
+
+def test_columns_keep_their_types(model: Path, command: Command) -> None:
+    given = pa.table(
+        {"smiles": ["CCO", "x", "CC"], "id": [7, 8, None], "share": [0.5, None, 1.0], "ok": [True, False, None]}
+    )
+    pq.write_table(given, "new.parquet")
+    assert command("predict", model, "new.parquet", "-o", "out.parquet", "--quiet").code == 0
+    found = pq.read_table("out.parquet").select(given.column_names)
+    assert (found.to_pydict(), found.schema.types) == (given.to_pydict(), given.schema.types)
+
+
+def test_an_empty_line_of_a_single_column_is_a_row(model: Path, command: Command) -> None:
+    Path("new.csv").write_text("smiles\nCCO\n\nCC\n")
+    assert command("predict", model, "new.csv", "-o", "out.csv", "--quiet").code == 0
+    assert [row["problem"] for row in rows_of(Path("out.csv"))] == ["", "empty", ""]
+
+
+def test_a_bad_graph_keeps_its_place(invariant: Path, command: Command) -> None:
+    good, bad = '{"edges": [[0, 1], [1, 2]], "name": 1}', '{"edges": [[0, 9]], "num_nodes": 2, "name": 2}'
+    Path("new.jsonl").write_text("\n".join([good, bad, good]) + "\n")
+    assert command("predict", invariant, "new.jsonl", "-o", "out.jsonl", "--quiet").code == 0
+    rows = read_any(Path("out.jsonl"))
+    assert [row["name"] for row in rows] == [1, 2, 1]
+    assert [row["predicted"] is None for row in rows] == [False, True, False]
+    assert "line 2 has an edge to node 9" in rows[1]["problem"]
 
 
 def test_scores_are_aligned_with_atoms_and_bonds(model: Path, command: Command) -> None:
