@@ -17,7 +17,7 @@ from goodformer.engine.config import parse_assignment
 from goodformer.experiments import runner
 from goodformer.experiments.competitors import ALL, BASELINE, Competitor, competitors
 from goodformer.experiments.paper import published
-from goodformer.experiments.tables import PERCENT, Record, moments, read_records
+from goodformer.experiments.tables import PERCENT, Record, clock_of, moments, read_records
 from goodformer.registry import InputError
 
 FIGURES = ("ood_test", "id_test", "precision_at_10", "edge_auc")
@@ -131,7 +131,7 @@ def report(
         found: Records of its runs by id.
         failures: Why runs failed, by id.
     """
-    clock = _clock(found.values())
+    clock = clock_of(found.values())
     rows = [_row(comparison, row, found, failures or {}, clock) for row in comparison.rows]
     baseline = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
     for row in rows:
@@ -148,16 +148,6 @@ def report(
         "clock": clock,
         "rows": rows,
     }
-
-
-def _clock(found: Iterable[Record]) -> str:
-    """The record entry that tells the cost of an epoch: the processor's own time, which other processes do not change.
-
-    Where a graphics card computed, or a record does not tell it, that of the clock on the wall.
-    """
-    own, wall = "processor_seconds_per_epoch", "seconds_per_epoch"
-    told = [record.get(own) is not None and record.get("machine", {}).get("gpu") is None for record in found]
-    return own if told and all(told) else wall
 
 
 def _row(

@@ -124,13 +124,22 @@ def _baseline(group: tuple[Any, ...], groups: Mapping[tuple[Any, ...], Sequence[
 
 def _cost(records: Sequence[Record], baseline: Sequence[Record]) -> list[str]:
     """Seconds an epoch, and how many times those of ERM; of the processor where every record tells them."""
-    own = "processor_seconds_per_epoch"
-    name = own if all(record.get(own) for record in (*records, *baseline)) else "seconds_per_epoch"
+    name = clock_of((*records, *baseline))
     mine, unit = (moments(record.get(name) for record in some) for some in (records, baseline))
     return [
         "-" if mine is None else written(mine[0], 1),
         "-" if mine is None or unit is None else written(mine[0] / unit[0], 2),
     ]
+
+
+def clock_of(found: Iterable[Record]) -> str:
+    """The record entry that tells the cost of an epoch: the processor's own time, which other processes do not change.
+
+    Where a graphics card computed, or a record does not tell it, that of the clock on the wall.
+    """
+    own, wall = "processor_seconds_per_epoch", "seconds_per_epoch"
+    told = [record.get(own) is not None and record.get("machine", {}).get("gpu") is None for record in found]
+    return own if told and all(told) else wall
 
 
 def spread(values: Iterable[float | None], scale: float) -> str:
