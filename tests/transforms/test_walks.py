@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from goodformer.transforms import encode
 from goodformer.transforms.adjacency import Chunk, chunks
-from goodformer.transforms.closed_walks import closed_walk_counts
+from goodformer.transforms.closed_walks import closed_walk_counts, cycle_walk_counts
 from goodformer.transforms.random_walk import return_probabilities
 from tests.transforms.graphs import awkward, packed, random_graph
+
+WALKS = ("closed_walks", "cycle_walks")
 
 
 def encoded(name: str, graph: nx.Graph, width: int) -> np.ndarray:
@@ -27,20 +29,21 @@ def returns_by_powers(graph: nx.Graph, width: int) -> np.ndarray:
     return np.stack([np.diag(np.linalg.matrix_power(step, s)) for s in range(2, width + 2)], 1)
 
 
-def closed_walks_by_enumeration(graph: nx.Graph, width: int) -> np.ndarray:
+def walks_by_enumeration(name: str, graph: nx.Graph, width: int) -> np.ndarray:
     """Every walk that never turns back at once is walked; those that end at their start are counted by length."""
     counts = np.zeros((graph.number_of_nodes(), width))
 
-    def walk(start: int, before: int, node: int, length: int) -> None:
-        if node == start and length >= 3:
-            counts[start, length - 3] += 1
-        if length < width + 2:
-            for following in graph[node]:
-                if following != before:
-                    walk(start, node, following, length + 1)
+    def walk(*nodes: int) -> None:
+        closed = len(nodes) > 3 and nodes[0] == nodes[-1]
+        if closed and (name == "closed_walks" or nodes[1] != nodes[-2]):
+            counts[nodes[0], len(nodes) - 4] += 1
+        if len(nodes) < width + 3:
+            for following in graph[nodes[-1]]:
+                if following != (nodes[-2] if len(nodes) > 1 else -1):
+                    walk(*nodes, following)
 
     for start in graph:
-        walk(start, -1, start, 0)
+        walk(start)
     return counts
 
 
@@ -57,18 +60,29 @@ def test_return_probabilities_of_any_graph(graph: nx.Graph, width: int) -> None:
     np.testing.assert_allclose(encoded("random_walk", graph, width), returns_by_powers(graph, width), atol=1e-6)
 
 
+@pytest.mark.parametrize("name", WALKS)
 @settings(max_examples=60, deadline=None)
-@given(random_graph(most=6), st.integers(1, 5))
-def test_closed_walks_equal_enumeration(graph: nx.Graph, width: int) -> None:
-    counts = np.expm1(encoded("closed_walks", graph, width))
-    np.testing.assert_allclose(counts, closed_walks_by_enumeration(graph, width), rtol=1e-5, atol=1e-5)
+@given(graph=random_graph(most=6), width=st.integers(1, 5))
+def test_closed_walks_equal_enumeration(name: str, graph: nx.Graph, width: int) -> None:
+    counts = np.expm1(encoded(name, graph, width))
+    np.testing.assert_allclose(counts, walks_by_enumeration(name, graph, width), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", WALKS)
 @pytest.mark.parametrize("seed", range(3))
-def test_closed_walks_equal_enumeration_on_sparse_graphs(seed: int) -> None:
+def test_closed_walks_equal_enumeration_on_sparse_graphs(name: str, seed: int) -> None:
     graph = nx.gnm_random_graph(14, 19, seed=seed)
-    counts = np.expm1(encoded("closed_walks", graph, 7))
-    np.testing.assert_allclose(counts, closed_walks_by_enumeration(graph, 7), rtol=1e-5, atol=1e-5)
+    counts = np.expm1(encoded(name, graph, 7))
+    np.testing.assert_allclose(counts, walks_by_enumeration(name, graph, 7), rtol=1e-5, atol=1e-5)
+
+
+def test_walks_without_a_tail_are_blind_off_the_cycles() -> None:
+    graph = nx.disjoint_union(nx.cycle_graph(3), nx.path_graph(4))  # a triangle with a path at node 0
+    graph.add_edge(0, 3)
+    near, on = encoded("closed_walks", graph, 6), encoded("cycle_walks", graph, 6)
+    assert near[3].any()
+    assert not on[3:].any()
+    np.testing.assert_allclose(np.expm1(on[:3]), np.tile([2, 0, 0, 2, 0, 0], (3, 1)), atol=1e-6)
 
 
 def test_a_tail_is_walked_out_and_back_but_a_cycle_alone_counts_each_way() -> None:
@@ -83,9 +97,10 @@ def test_a_tail_is_walked_out_and_back_but_a_cycle_alone_counts_each_way() -> No
 @pytest.mark.parametrize("tree", [nx.balanced_tree(3, 3), nx.path_graph(30), nx.star_graph(70)])
 def test_trees_have_no_closed_walks_exactly(tree: nx.Graph) -> None:
     assert not encoded("closed_walks", tree, 12).any()
+    assert not encoded("cycle_walks", tree, 12).any()
 
 
-@pytest.mark.parametrize("name", ["random_walk", "closed_walks"])
+@pytest.mark.parametrize("name", ["random_walk", *WALKS])
 @settings(max_examples=40, deadline=None)
 @given(graph=random_graph(), random=st.randoms(use_true_random=False))
 def test_relabelling_nodes_permutes_the_rows(name: str, graph: nx.Graph, random) -> None:
@@ -98,11 +113,12 @@ def test_relabelling_nodes_permutes_the_rows(name: str, graph: nx.Graph, random)
 
 def test_columns_taken_a_few_at_a_time_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     (chunk,) = chunks(*packed([nx.gnp_random_graph(50, 0.1, seed=1)]))
-    whole = return_probabilities(chunk, 7), closed_walk_counts(chunk, 7)
+    whole = return_probabilities(chunk, 7), closed_walk_counts(chunk, 7), cycle_walk_counts(chunk, 7)
     few = Chunk.unit_columns
     monkeypatch.setattr(Chunk, "unit_columns", lambda self: few(self, chunk_bytes=8 * 50 * 7))
     np.testing.assert_allclose(return_probabilities(chunk, 7), whole[0], atol=1e-12)
     np.testing.assert_array_equal(closed_walk_counts(chunk, 7), whole[1])
+    np.testing.assert_array_equal(cycle_walk_counts(chunk, 7), whole[2])
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 10_000, 2**20])
@@ -116,7 +132,7 @@ def test_chunks_hold_every_node_once_and_stay_small(chunk_bytes: int) -> None:
         assert (np.diff(part.nodes.reshape(-1, part.size)) == 1).all()
 
 
-@pytest.mark.parametrize("name", ["random_walk", "closed_walks"])
+@pytest.mark.parametrize("name", ["random_walk", *WALKS])
 def test_a_large_graph_needs_little_memory(name: str) -> None:
     edge_index, ptr = packed([nx.ladder_graph(2000)])
     tracemalloc.start()

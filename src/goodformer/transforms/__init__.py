@@ -18,6 +18,7 @@ ENCODINGS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "laplacian": _laplacian.laplacian,
     "random_walk": _random_walk.random_walk,
     "closed_walks": _closed_walks.closed_walks,
+    "cycle_walks": _closed_walks.cycle_walks,
 }
 """Name -> function (edge_index (2, E) global, ptr (B + 1,), width) -> (N, width)."""
 
@@ -25,6 +26,7 @@ VERSIONS: dict[str, int] = {
     "laplacian": _laplacian.VERSION,
     "random_walk": _random_walk.VERSION,
     "closed_walks": _closed_walks.VERSION,
+    "cycle_walks": _closed_walks.CYCLES_VERSION,
 }
 """Name -> version of its numbers, part of the key of a cached encoding."""
 

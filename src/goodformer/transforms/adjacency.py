@@ -31,13 +31,13 @@ class Chunk:
     nodes: Ints
     adjacency: csr_array
 
-    def unit_columns(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[Ints, Ints, Floats]]:
+    def unit_columns(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[int, Floats]]:
         """Unit vectors of all nodes, those of different graphs sharing columns, a bounded number of columns at a time.
 
         Multiplying by the adjacency matrix keeps the graphs apart, so column j follows node j of every graph at once.
 
         Yields:
-            Nodes whose vectors these are (c,), the column of each (c,), and the vectors (N, columns).
+            The number, within its graph, of the node the first column belongs to, and the vectors (N, columns).
         """
         local = np.arange(len(self.nodes)) % self.size  # (N,)
         step = max(1, chunk_bytes // (8 * len(self.nodes)))
@@ -45,7 +45,7 @@ class Chunk:
             rows = np.flatnonzero((local >= start) & (local < start + step))
             vectors = np.zeros((len(local), min(step, self.size - start)))
             vectors[rows, local[rows] - start] = 1.0
-            yield rows, local[rows] - start, vectors
+            yield start, vectors
 
     def dense(self) -> Floats:
         """One matrix a graph (b, n, n)."""

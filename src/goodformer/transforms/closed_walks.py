@@ -1,4 +1,4 @@
-"""Closed non-backtracking walks: which short cycles a node lies on or near."""
+"""Closed non-backtracking walks: which short cycles a node lies on, or lies on or near."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from goodformer.transforms.adjacency import Chunk, Floats, chunks
+from goodformer.transforms.adjacency import Chunk, Floats, Ints, chunks
 
 VERSION = 1
+CYCLES_VERSION = 1
 """Raised whenever the numbers change, so that cached encodings are computed anew."""
 
 
@@ -32,18 +33,78 @@ def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     return torch.from_numpy(encoding).to(edge_index.device)
 
 
-def closed_walk_counts(chunk: Chunk, width: int) -> Floats:
-    """diag p_r (N, k) for r = 3 .. k + 2, exact as long as the counts stay below 2^53.
+def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+    """log(1 + o_r) for r = 3 .. k + 2, where o_r counts the closed walks of `closed_walks` that have no tail.
 
-    p_r holds the number of non-backtracking walks of length r between each two nodes:
+    Their last step is not the reverse of their first, so they go round and round and may begin anywhere on their way.
+    A node that lies on no cycle, and on no path between two cycles, has counts of 0 however near a cycle is: unlike
+    closed walks, these do not spell the shape of a motif over the nodes around it.
+
+    Args:
+        edge_index: Edges (2, E) in global node numbers.
+        ptr: First node of each graph, and the number of nodes (B + 1,).
+        width: Number of lengths k.
+
+    Returns:
+        Encoding (N, k), float32.
+    """
+    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(edge_index, ptr):
+        encoding[chunk.nodes] = np.log1p(cycle_walk_counts(chunk, width))
+    return torch.from_numpy(encoding).to(edge_index.device)
+
+
+def closed_walk_counts(chunk: Chunk, width: int) -> Floats:
+    """diag p_r (N, k) for r = 3 .. k + 2, exact as long as the counts stay below 2^53."""
+    nodes = np.arange(len(chunk.nodes))
+    return _walk_counts(chunk, nodes, nodes, width + 2)[3:].T
+
+
+def cycle_walk_counts(chunk: Chunk, width: int) -> Floats:
+    """Closed non-backtracking walks without a tail (N, k) for r = 3 .. k + 2, exact as `closed_walk_counts`.
+
+    With c_r(j) all closed non-backtracking walks from j and, for an edge i - j, b_r those of them that begin with the
+    step to i and a_r those that neither begin with it nor end with its reverse:
+        b_r(j, i) = p_(r-1)(i, j) - c_(r-2)(j) + b_(r-2)(j, i)
+        a_r(j, i) = c_r(j) - 2 b_r(j, i) + a_(r-2)(i, j)
+        o_r(i) = c_r(i) - sum over the neighbours j of i of a_(r-2)(j, i).
+    """
+    longest, nodes = width + 2, np.arange(len(chunk.nodes))
+    links = chunk.adjacency.tocoo()
+    i, j = links.row.astype(np.int64), links.col.astype(np.int64)  # (E,) each, both directions of every edge
+    walks = _walk_counts(chunk, np.concatenate([nodes, i]), np.concatenate([nodes, j]), longest)
+    closed, across = walks[:, : len(nodes)], walks[:, len(nodes) :]  # c_r, (longest + 1, N), and p_r, (longest + 1, E)
+    back = _reverse(i, j, len(nodes))
+    begin, avoid = np.zeros_like(across), np.zeros_like(across)
+    counts = closed.copy()
+    for r in range(3, longest + 1):
+        begin[r] = across[r - 1] - closed[r - 2][j] + begin[r - 2]
+        avoid[r] = closed[r][j] - 2 * begin[r] + avoid[r - 2][back]
+        counts[r] -= np.bincount(i, avoid[r - 2], len(nodes))
+    return counts[3:].T
+
+
+def _walk_counts(chunk: Chunk, i: Ints, j: Ints, longest: int) -> Floats:
+    """p_r(i, j) (longest + 1, P) of some pairs (P,), the non-backtracking walks of r steps between the nodes of each.
+
     p_1 = A, p_2 = A^2 - D, p_(r+1) = A p_r - (D - I) p_(r-1).
     """
     adjacency, degree = chunk.adjacency, chunk.adjacency.sum(1)[:, None]  # (N, N), (N, 1)
-    counts = np.zeros((len(degree), width))
-    for rows, columns, start in chunk.unit_columns():
-        before = adjacency @ start  # (N, columns)
-        now = adjacency @ before - degree * start
-        for column in range(width):
-            before, now = now, adjacency @ now - (degree - 1) * before
-            counts[rows, column] = now[rows, columns]
+    counts = np.zeros((longest + 1, len(i)))
+    counts[0] = i == j
+    for first, start in chunk.unit_columns():
+        column = j % chunk.size - first
+        here = np.flatnonzero((column >= 0) & (column < start.shape[1]))
+        at = i[here], column[here]
+        before, now = start, adjacency @ start
+        counts[1, here] = now[at]
+        for r in range(2, longest + 1):
+            less = degree if r == 2 else degree - 1
+            before, now = now, adjacency @ now - less * before
+            counts[r, here] = now[at]
     return counts
+
+
+def _reverse(i: Ints, j: Ints, nodes: int) -> Ints:
+    """The place of j - i for every edge i - j, (E,), of edges sorted by i and then j."""
+    return np.searchsorted(i * nodes + j, j * nodes + i)

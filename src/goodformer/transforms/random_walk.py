@@ -41,7 +41,7 @@ def return_probabilities(chunk: Chunk, width: int) -> Floats:
     scale = diags_array(np.where(degree > 0, degree, np.inf) ** -0.5)
     walk = (scale @ chunk.adjacency @ scale).tocsr()  # (N, N)
     returns = np.zeros((len(degree), width))
-    for _, _, start in chunk.unit_columns():
+    for _, start in chunk.unit_columns():
         low = walk @ start  # (N, columns)
         for column in range(0, width, 2):
             high = walk @ low
