@@ -26,7 +26,7 @@ from tests.engine.tiny import QUIET, Alternating, tiny_config
 SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
     "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch processor_seconds_per_epoch commit versions "
-    "wall_seconds peak_memory_mb machine hardware parameters id splits config"
+    "wall_seconds peak_memory_mb machine hardware parameters id splits by_rule config"
 )
 
 
@@ -56,6 +56,10 @@ def test_a_finished_run_has_all_its_records(finished: Run) -> None:
     chosen = epochs[summary["selected_epoch"] - 1]
     assert summary["ood_test"] == chosen["test"]["accuracy"]
     assert summary["splits"] == {split: chosen[split] for split in SPLITS}
+    assert summary["by_rule"].keys() == {"ood_val", "id_val", "last"}
+    for rule in summary["by_rule"].values():
+        assert rule["ood_test"] == epochs[rule["epoch"] - 1]["test"]["accuracy"]
+    assert summary["by_rule"]["last"]["epoch"] == 2
     assert [epoch["epoch"] for epoch in epochs] == [1, 2]
     for epoch in epochs:
         assert epoch["loss"]["total"] == epoch["loss"]["risk"]

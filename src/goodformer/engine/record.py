@@ -18,7 +18,7 @@ import torch
 import goodformer
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.config import Hardware, RunConfig
-from goodformer.engine.selection import SUMMARY_NAMES, select_epoch
+from goodformer.engine.selection import RULES, SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 
 PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
@@ -49,19 +49,30 @@ def summarise(
         "selection": rule,
         "selected_epoch": chosen["epoch"],
         "metric": metric,
-        **{name: chosen[split].get(metric) for name, split in SUMMARY_NAMES.items()},
-        "precision_at_10": chosen["test"].get("precision_at_10"),
-        "edge_auc": chosen["test"].get("edge_auc"),
+        **_figures(chosen, metric),
         "seconds_per_epoch": _mean(epochs, "seconds"),
         "processor_seconds_per_epoch": _mean(epochs, "processor_seconds"),
         "commit": source_commit(),
         **cost,
         "splits": {split: chosen[split] for split in SPLITS},
+        "by_rule": {rule: _under(rule, epochs, metric) for rule in RULES},
         "versions": versions(),
         "machine": machine(),
         "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),
         "config": config.to_dict(),
     }
+
+
+def _figures(epoch: Mapping[str, Any], metric: str) -> dict[str, float | None]:
+    """What a run is judged by, at one of its epochs; null where a split was not measured there."""
+    scores = {name: epoch.get(split, {}).get(metric) for name, split in SUMMARY_NAMES.items()}
+    return scores | {name: epoch.get("test", {}).get(name) for name in ("precision_at_10", "edge_auc")}
+
+
+def _under(rule: str, epochs: Sequence[dict[str, Any]], metric: str) -> dict[str, Any]:
+    """The epoch another rule would have chosen and its figures, so that no rule needs a run of its own."""
+    chosen = epochs[select_epoch(epochs, rule, metric)]
+    return {"epoch": chosen["epoch"], **_figures(chosen, metric)}
 
 
 def _mean(epochs: Sequence[Mapping[str, Any]], name: str) -> float | None:
