@@ -14,20 +14,22 @@ from goodformer.methods import METHODS
 SOURCE = Path(goodformer.__file__).parent
 
 BASE = {"registry", "spec"}
+DISK = BASE | {"files"}
 MAY_IMPORT = {
     "registry": set(),
     "spec": {"registry"},
+    "files": {"registry"},
     "transforms": BASE,
-    "data": BASE | {"transforms"},
+    "data": DISK | {"transforms"},
     "nn": BASE,
     "models": BASE | {"nn"},
     "methods": BASE | {"nn", "models"},
-    "explain": BASE | {"data", "methods"},
-    "engine": BASE | {"transforms", "data", "models", "methods", "explain", "__init__"},
-    "experiments": BASE | {"transforms", "data", "nn", "models", "methods", "explain", "engine", "__init__"},
-    "apply": BASE | {"data", "explain", "engine", "experiments"},
-    "estimator": BASE | {"data", "engine", "experiments", "apply"},
-    "cli": BASE | {"data", "models", "methods", "explain", "engine", "experiments", "apply", "__init__"},
+    "explain": DISK | {"data", "methods"},
+    "engine": DISK | {"transforms", "data", "models", "methods", "explain", "__init__"},
+    "experiments": DISK | {"transforms", "data", "nn", "models", "methods", "explain", "engine", "__init__"},
+    "apply": DISK | {"data", "explain", "engine", "experiments"},
+    "estimator": DISK | {"data", "engine", "experiments", "apply"},
+    "cli": DISK | {"data", "models", "methods", "explain", "engine", "experiments", "apply", "__init__"},
     "__init__": BASE | {"data", "models", "methods", "explain", "engine", "experiments", "estimator"},
     "__main__": {"cli"},
 }
@@ -57,9 +59,8 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively; write the whole name"
-            yield node.module or ""
-            if node.module == "goodformer":
-                yield from (f"goodformer.{alias.name}" for alias in node.names)
+            within = [f"goodformer.{alias.name}" for alias in node.names] if node.module == "goodformer" else []
+            yield from within or [node.module or ""]
 
 
 def imported_rooms(path: Path) -> set[str]:

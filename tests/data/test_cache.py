@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import time
 import warnings
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_built_once_and_read_afterwards(tmp_path: Path) -> None:
     assert_equal(cached(KEY, tensors, folder), tensors())
     assert_equal(cached(KEY, never, folder), tensors())
     assert_equal(cached(dict(reversed(KEY.items())), never, folder), tensors())
-    assert not list(folder.glob("*.tmp"))
+    assert not list(folder.glob(".*.part"))
 
 
 def test_another_key_is_another_thing(tmp_path: Path) -> None:
@@ -144,10 +145,10 @@ def test_a_full_disk_costs_a_warning_only(tmp_path: Path, monkeypatch: pytest.Mo
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(cache.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.warns(UserWarning, match="No space left"):
         assert_equal(cached(KEY, tensors, tmp_path), tensors())
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob(".*.part"))
 
 
 @pytest.mark.filterwarnings("ignore:cache folder")
@@ -166,7 +167,7 @@ def test_left_overs_of_a_killed_process_are_cleared(tmp_path: Path) -> None:
     cached(KEY, tensors, tmp_path)
     path = the_file(tmp_path)
     path.unlink()
-    stale = path.with_suffix(".999999.tmp")
+    stale = path.with_name(f".{path.name}.999999.part")
     stale.write_bytes(b"half")
     cached(KEY, tensors, tmp_path)
     assert not stale.exists()

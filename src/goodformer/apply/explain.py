@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.apply.model import Model
 from goodformer.apply.predict import Answers, Columns, model_blocks, said_of
 from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.rows import RowWriter
-from goodformer.engine import files
 from goodformer.experiments.explanation import explain_graphs, scores_of
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from goodformer import files
 from goodformer.apply.model import Meaning, Model
 from goodformer.apply.predict import LISTED, problems_of
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.distance import distance_report
 from goodformer.data.rows import RowWriter
 from goodformer.data.table import Table, load_table
-from goodformer.engine import Hardware, Predictor, Run, RunConfig, files, train
+from goodformer.engine import Hardware, Predictor, Run, RunConfig, train
 from goodformer.engine.selection import RULES
 from goodformer.engine.uncertainty import Sureness
 from goodformer.experiments.presets import configure

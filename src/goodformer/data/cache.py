@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import safetensors.torch
 import torch
 from filelock import FileLock
 from torch import Tensor
+
+from goodformer import files
 
 Tensors = dict[str, Tensor]
 
@@ -99,14 +101,10 @@ def _locked(path: Path) -> Iterator[bool]:
 
 def _write(path: Path, key: str, tensors: Tensors) -> None:
     """Put the tensors in place in one step; a failure costs nothing but the copy on disk."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
     copies = {name: value.contiguous().clone() for name, value in tensors.items()}  # safetensors refuses shared memory
     try:
-        for stale in path.parent.glob(f"{path.stem}.*.tmp"):  # of killed processes, as this one holds the lock
-            stale.unlink(missing_ok=True)
-        safetensors.torch.save_file(copies, temporary, {"key": key, "checksum": checksum(tensors)})
-        os.replace(temporary, path)
+        files.sweep(path.parent, path.name)  # of killed processes, as this one holds the lock
+        with files.placed(path) as part:
+            safetensors.torch.save_file(copies, part, {"key": key, "checksum": checksum(tensors)})
     except (OSError, safetensors.SafetensorError) as error:
         warnings.warn(f"cache file {path} cannot be written ({error}); going on without it.", stacklevel=4)
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

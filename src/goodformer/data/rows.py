@@ -8,15 +8,15 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
+from goodformer import files
 from goodformer.data import json_rows, sdf, tu_folder
 from goodformer.data.collection import Collection, Columns, check_molecular, from_smiles, known_column
 from goodformer.data.json_lines import read_lines
@@ -269,7 +269,6 @@ class RowWriter:
 
     def __init__(self, path: str | Path, columns: Sequence[str]) -> None:
         self.path, self.columns = Path(path), list(columns)
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         formats: dict[str, Callable[[Path, list[str], str], _Format]] = {
             **dict.fromkeys(DELIMITERS, _TextFormat),
             ".parquet": _ParquetFormat,
@@ -279,39 +278,27 @@ class RowWriter:
         suffix = self.path.suffix.lower()
         if suffix not in formats:
             raise InputError(f"cannot write {path}: its suffix is none of {', '.join(formats)}; choose one of them.")
-        self._open = lambda: formats[suffix](self._part, self.columns, suffix)
+        self._open = lambda part: formats[suffix](part, self.columns, suffix)
 
     def __enter__(self) -> Self:
-        try:
-            self._format = self._open()
-        except OSError as error:
-            raise self._refused(error) from None
+        with files.writing(self.path), ExitStack() as opened:
+            part = opened.enter_context(files.placed(self.path))
+            self._format: _Format = opened.enter_context(closing(self._open(part)))
+            self._opened = opened.pop_all()
         return self
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Add rows, given as one list a column."""
         if set(columns) != set(self.columns) or len({len(values) for values in columns.values()}) > 1:
             raise ValueError(f"columns of equal length are expected under the names {self.columns}")
-        try:
+        with files.writing(self.path):
             self._format.write({name: columns[name] for name in self.columns})
-        except OSError as error:
-            raise self._refused(error) from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._format.close()
-            if kind is None:
-                os.replace(self._part, self.path)
-        except OSError as problem:
-            raise self._refused(problem) from None
-        finally:
-            with suppress(OSError):
-                self._part.unlink(missing_ok=True)
-
-    def _refused(self, error: OSError) -> InputError:
-        return InputError(f"cannot write {self.path} ({error.strerror or error}); choose a folder that can be written.")
+        with files.writing(self.path):
+            self._opened.__exit__(kind, error, trace)
 
 
 class _TextFormat:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.data.motif import Draws
 from goodformer.registry import InputError
@@ -132,14 +132,7 @@ class Split:
         value = {"format": FORMAT, "by": self.by, "splits": SPLITS, "names": self.names}
         value |= {"part": self.part.tolist(), "domain": self.domain.tolist()}
         value |= {} if self.env is None else {"env": self.env.tolist()}
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            temporary.write_text(json.dumps(value) + "\n", encoding="utf-8")
-            os.replace(temporary, path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise InputError(f"cannot write {path} ({error.strerror}); choose a folder that can be written.") from None
+        files.write_text(Path(path), json.dumps(value) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Split:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from goodformer import files
 from goodformer.data.shift import Split
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
@@ -103,11 +103,5 @@ def _numeric(split: Split) -> bool:
 
 def _saved(figure: Any, path: Path) -> Path:
     """Write the picture in one step."""
-    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
-    try:
-        figure.savefig(part, dpi=150)
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path} ({error.strerror}); choose a folder that can be written.") from None
+    files.write(path, lambda part: figure.savefig(part, dpi=150, format=path.suffix.lower().lstrip(".")))
     return path

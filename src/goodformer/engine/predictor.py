@@ -16,9 +16,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import goodformer
+from goodformer import files
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
-from goodformer.engine import files
 from goodformer.engine.evaluate import Metrics, evaluate, infer
 from goodformer.engine.observe import look
 from goodformer.engine.seeds import own_randomness

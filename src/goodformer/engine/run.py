@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from goodformer import files
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine import files
 from goodformer.engine.config import Hardware, RunConfig
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.predictor import Recipe

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from goodformer.engine import files
+from goodformer import files
 from goodformer.engine.config import RunConfig
 from goodformer.engine.predictor import Predictor
 from goodformer.registry import InputError, unknown

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
+from goodformer import files
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine import files
 from goodformer.engine.average import WeightAverage
 from goodformer.engine.config import RunConfig
 from goodformer.engine.evaluate import Metrics, collect, measure

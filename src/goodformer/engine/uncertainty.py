@@ -18,8 +18,8 @@ import torch
 from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
+from goodformer import files
 from goodformer.data.graphs import GraphSet
-from goodformer.engine import files
 from goodformer.engine.calibration import calibrate, log_classes
 from goodformer.engine.conformal import conformal_rank, conformity, thresholds
 from goodformer.engine.observe import Ready, Seen, observe

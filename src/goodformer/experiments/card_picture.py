@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.data.benchmark import FEW, Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, depict
-from goodformer.engine import files
 from goodformer.experiments.cards import (
     COUNTED,
     all_domains,

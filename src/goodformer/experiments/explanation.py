@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.data import load_benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.engine import Predictions, Predictor, Run, files
+from goodformer.engine import Predictions, Predictor, Run
 from goodformer.explain import posthoc
 from goodformer.explain.agreement import agreement
 from goodformer.explain.draw import draw_subgraphs
@@ -309,7 +310,7 @@ def _write(path: Path, report: dict[str, Any]) -> None:
     head = json.dumps({**report, "graphs": []}, indent=2, allow_nan=False)
     rows = ",\n    ".join(json.dumps(row, allow_nan=False) for row in report["graphs"])
     text = f"{head.removesuffix('[]' + chr(10) + '}')}[\n    {rows}\n  ]\n}}\n"
-    files.write_bytes(path, text.encode())
+    files.write_text(path, text)
 
 
 def _spread(run: Run, split: str, count: int) -> tuple[GraphSet, list[str]]:

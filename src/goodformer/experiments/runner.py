@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goodformer.engine import Run, RunConfig, files
+from goodformer import files
+from goodformer.engine import Run, RunConfig
 from goodformer.registry import InputError
 
 PERIOD = 0.25
@@ -142,7 +143,7 @@ class Worker:
         """A file beside the run folders with what the process said."""
         path = self.root / f"{self.config.folder_name}.log"
         files.make_folder(self.root)
-        files.write_bytes(path, said.encode())
+        files.write_text(path, said)
         return path
 
 

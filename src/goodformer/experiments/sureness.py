@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from goodformer import files
 from goodformer.data import load_benchmark
-from goodformer.engine import Run, files
+from goodformer.engine import Run
 from goodformer.engine.calibration import figures
 from goodformer.engine.conformal import coverage
 from goodformer.engine.observe import Seen, observe

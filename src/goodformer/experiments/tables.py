@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goodformer.engine import files
+from goodformer import files
 from goodformer.experiments.competitors import GNN, PAPER, PLAIN_GNN
 from goodformer.experiments.paper import published
 from goodformer.registry import InputError
@@ -68,7 +68,7 @@ def insert(page: Path, name: str, body: str) -> bool:
     head, rest = text.split(begin)
     new = f"{head}{begin}\n{body}\n{end}{rest.split(end)[1]}"
     if new != text:
-        files.write(page, lambda part: part.write_text(new, encoding="utf-8"))
+        files.write_text(page, new)
     return new != text
 
 

@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
+from goodformer import files
 from goodformer.data.motif import MOTIF_NODES
-from goodformer.engine import files
 from goodformer.experiments.theory import BASES, SETTINGS, Record, over_runs, sizes
 
 PLAIN, SOLVED, BOUND, INK = "#d55e00", "#0072b2", "#6b7280", "#222222"

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_rdmol
 
+from goodformer import files
 from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
 from goodformer.registry import InputError
 
@@ -285,11 +286,6 @@ def _draw_key(canvas: Any, top: int, width: int) -> None:
 
 def _save(content: bytes, path: Path) -> Path:
     """Write the picture in one step, so that no reader sees half of it."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror}); choose a folder that can be written.") from None
+    files.make_folder(path.parent)
+    files.write_bytes(path, content)
     return path

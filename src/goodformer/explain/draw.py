@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.explain.subgraph import subgraph_size, symmetric_scores, top_subgraph, true_edges
 from goodformer.registry import InputError
 
@@ -254,12 +255,10 @@ def _legend(foot: SubFigure, known: bool, side_by_side: int) -> None:
 
 def _save(figure: Figure, path: Path) -> Path:
     """Write the picture in one step, so that no reader sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     form = path.suffix.lstrip(".") or "png"
     canvas = FigureCanvasAgg(figure)
     if form not in canvas.get_supported_filetypes():
         raise InputError(f"a picture cannot be written as {form!r}; end {path.name} in .png, .pdf or .svg.")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    canvas.print_figure(partial, dpi=110, format=form)
-    os.replace(partial, path)
+    files.make_folder(path.parent)
+    files.write(path, lambda part: canvas.print_figure(part, dpi=110, format=form))
     return path

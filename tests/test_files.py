@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.engine import files
+from goodformer import files
 from goodformer.registry import InputError
 
 
@@ -44,3 +44,26 @@ def test_bad_files_are_input_errors(tmp_path: Path) -> None:
     assert files.read_lines(tmp_path / "none.jsonl") == []
     with pytest.raises(InputError, match="cannot create folder"):
         files.make_folder(tmp_path / "a.json" / "below")
+
+
+def test_an_error_of_another_kind_passes_and_leaves_nothing(tmp_path: Path) -> None:
+    def breaks(part: Path) -> None:
+        part.write_text("half")
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        files.write(tmp_path / "a.txt", breaks)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_a_file_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="choose a folder"):
+        files.write_text(tmp_path / "file" / "a.txt", "a")
+
+
+def test_left_overs_of_one_name_are_swept_alone(tmp_path: Path) -> None:
+    for name in (".a.json.17.part", ".b.json.17.part"):
+        (tmp_path / name).write_text("half")
+    files.sweep(tmp_path, "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == [".b.json.17.part"]

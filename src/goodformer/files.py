@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,48 @@ from goodformer.registry import InputError
 PART = ".part"
 
 
-def write(path: Path, fill: Callable[[Path], object]) -> None:
-    """Let ``fill`` write a file beside ``path`` and put it in place in one step."""
+@contextmanager
+def placed(path: Path) -> Iterator[Path]:
+    """Where to write what shall be at ``path``: a place beside it, moved there in one step if nothing went wrong."""
     part = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
-        fill(part)
+        yield part
         os.replace(part, path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in one sentence what the system refuses while ``path`` is written."""
+    try:
+        yield
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise InputError(
             f"cannot write {path} ({error.strerror or error}); choose a folder that can be written."
         ) from None
 
 
+def write(path: Path, fill: Callable[[Path], object]) -> None:
+    """Let ``fill`` write a file beside ``path`` and put it in place in one step."""
+    with writing(path), placed(path) as part:
+        fill(part)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write one JSON value, readable by people."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    write(path, lambda part: part.write_text(text, encoding="utf-8"))
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write one JSON object a line."""
-    text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-    write(path, lambda part: part.write_text(text, encoding="utf-8"))
+    write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text in UTF-8."""
+    write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -61,9 +81,9 @@ def make_folder(path: Path) -> None:
         raise InputError(f"cannot create folder {path} ({error.strerror}); choose one that can be written.") from None
 
 
-def sweep(folder: Path) -> None:
-    """Remove what interrupted writes left behind; call only where nobody else writes."""
-    for part in folder.rglob(f".*{PART}"):
+def sweep(folder: Path, name: str = "*") -> None:
+    """Remove what interrupted writes of files of that name left behind; call only where nobody else writes."""
+    for part in folder.rglob(f".{name}.*{PART}"):
         part.unlink(missing_ok=True)
 
 
