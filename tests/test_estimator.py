@@ -98,6 +98,29 @@ def test_a_saved_classifier_gives_classes_of_the_same_type(names: list, tmp_path
     assert again.score(smiles, given) == some.score(smiles, given)
 
 
+def test_several_targets_keep_their_own_classes(tmp_path: Path) -> None:
+    smiles, labels = molecules()
+    words = np.array([["no", "safe"], ["yes", "toxic"]], dtype=object)[labels]
+    words[0, 1] = None
+    some = GraphClassifier(**{**FAST, "epochs": 1}).fit(smiles, words)
+    assert [values.tolist() for values in some.classes_] == [["no", "yes"], ["safe", "toxic"]]
+    said, shares = some.predict(smiles), some.predict_proba(smiles)
+    assert said.shape == shares.shape == words.shape
+    assert ((shares > 0.5) == (said == ["yes", "toxic"])).all()
+    again = GraphClassifier.load(some.save(tmp_path / "model"))
+    assert (again.predict(smiles) == said).all()
+    assert [values.tolist() for values in again.classes_] == [["no", "yes"], ["safe", "toxic"]]
+
+
+def test_several_targets_of_numbers_are_answered_by_numbers() -> None:
+    smiles, labels = molecules()
+    numbers = np.array([[one, 1 - one] for one in labels], dtype=object)
+    numbers[0, 0] = None
+    some = GraphClassifier(**{**FAST, "epochs": 1}).fit(smiles, numbers)
+    assert [values.tolist() for values in some.classes_] == [[0, 1], [0, 1]]
+    assert some.predict(smiles).dtype.kind == "i"
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, -1])
 def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
     with pytest.raises(InputError, match="validation"):
@@ -171,6 +194,7 @@ def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> No
         ("CCO", [0, 1, 0], "X is one text"),
         (["CC", "CCC"], 1, "y has 1 entries"),
         (["CC", "CCC"], [0.3, 0.7], "measurements"),
+        (["CC", "CCC"], ["a", None], "None or values of several kinds"),
     ],
 )
 def test_bad_input_gets_one_sentence(smiles: list | str, labels: list | int, sentence: str) -> None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from goodformer.apply.fit import enough_training, fit_benchmark
-from goodformer.apply.model import Meaning, Model
+from goodformer.apply.model import Meaning, Model, target_names
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.cache import checksum
 from goodformer.data.collection import Collection, collect
-from goodformer.data.labels import Labels
+from goodformer.data.labels import Labels, read_labels
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
 from goodformer.data.table import assemble
@@ -58,7 +59,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         verbose: Whether to show progress bars.
 
     Attributes:
-        classes_: The classes, in the order of the columns of `predict_proba`; 0 and 1 where there are several targets.
+        classes_: The classes, in the order of the columns of `predict_proba`; where there are several targets, a list
+            of the two classes of each.
         model_: The trained model.
         history_: One record an epoch.
         split_: Where each graph given to `fit` went.
@@ -87,11 +89,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             X: The graphs.
-            y: A class a graph, of any type; or zeros and ones (B, T) for T targets, NaN where a label is missing.
+            y: A class a graph, of any type; or for T targets zeros and ones, or words of two kinds each, (B, T), NaN
+                or None where a label is missing.
             env: The environment of each graph (a lab, a year, a batch), where it is known.
         """
         collection = _readable(X)
-        labels, self.classes_ = encode_labels(y, len(collection.graphs))
+        labels, kind = encode_labels(y, len(collection.graphs))
         self.split_ = self._split(collection, labels, env)
         benchmark = _benchmark(collection, labels, self.split_)
         config = self._config(benchmark)
@@ -100,19 +103,19 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             predictor, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
         smiles = None if collection.smiles is None else "smiles"
-        self.model_ = Model(predictor, Meaning(smiles, labels.targets, labels.classes, self.classes_.dtype.kind))
+        self.model_ = Model(predictor, Meaning(smiles, dict(labels.classes), kind))
+        self.classes_ = _classes(self.model_.meaning)
         return self
 
     def predict(self, X: Sequence[Any]) -> Array:
-        """The likeliest class of each graph (B,), or 0 and 1 for each of T targets (B, T)."""
+        """The likeliest class of each graph (B,), or that of each of T targets (B, T)."""
         codes = self._said(X).classes.numpy()
-        if self._task.kind == "binary" and self._task.outputs > 1:
-            return codes
-        classes: Array = self.classes_[codes.reshape(-1)]
-        return classes
+        codes = codes.reshape(len(codes), -1)  # (B, T)
+        found = [values[codes[:, place]] for place, values in enumerate(self.model_.meaning.values)]
+        return found[0] if len(found) == 1 else np.stack(found, 1)
 
     def predict_proba(self, X: Sequence[Any]) -> Array:
-        """Calibrated probabilities: (B, C) of the classes, or (B, T) of each target being 1."""
+        """Calibrated probabilities: (B, C) of the classes, or (B, T) of the second class of each target."""
         said = self._said(X)
         shares = said.probabilities if said.calibrated is None else said.calibrated
         if self._task.kind == "binary" and self._task.outputs == 1:
@@ -151,7 +154,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         model = Model.open(folder)
         recipe = model.predictor.recipe
         classifier = cls(recipe.method["name"], recipe.model["name"])
-        classifier.model_, classifier.classes_ = model, model.meaning.values
+        classifier.model_, classifier.classes_ = model, _classes(model.meaning)
         return classifier
 
     @property
@@ -201,19 +204,27 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, Array]:
-    """Labels as codes, and the classes they stand for.
+def _classes(meaning: Meaning) -> Array | list[Array]:
+    """The classes as scikit-learn has them: an array, or a list of them where there are several targets."""
+    return meaning.values[0] if len(meaning.values) == 1 else meaning.values
+
+
+def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
+    """Labels as codes with the names of their classes, and numpy's letter for what the names were.
 
     Args:
-        y: A class a graph of any type, or zeros, ones and NaN (B, T).
+        y: A class a graph of any type, or zeros, ones and NaN, or words (B, T).
         graphs: Number of graphs B.
     """
     values = np.asarray(y)
     if values.ndim == 0 or len(values) != graphs:
         raise InputError(f"y has {values.size} entries for {graphs} graphs; give one a graph.")
     if values.ndim == 2 and values.shape[1] > 1:
-        return _several_targets(values), np.array([0, 1])
+        return _several_targets(values)
     flat = values.reshape(-1)
+    flat = np.array(flat.tolist()) if flat.dtype.kind == "O" else flat  # what pandas calls an object may be words
+    if flat.dtype.kind == "O":
+        raise InputError("y holds None or values of several kinds; give one class a graph, all of one kind.")
     if flat.dtype.kind == "f" and np.isnan(flat).any():
         raise InputError("y holds NaN; drop graphs without a label, or give several targets as columns.")
     if flat.dtype.kind == "f" and (flat != np.floor(flat)).any():
@@ -221,22 +232,24 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, Array]:
     classes, codes = np.unique(flat, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y holds one class only ({len(classes)} different values); give graphs of at least two.")
-    return _one_target(classes, torch.from_numpy(codes.astype(np.int64))), classes
+    return _one_target(classes, torch.from_numpy(codes.astype(np.int64))), classes.dtype.kind
 
 
 def _one_target(classes: Array, codes: Tensor) -> Labels:
     """One target: binary where there are two classes."""
     names = tuple(str(name) for name in classes)
     if len(classes) == 2:
-        return Labels(codes[:, None].float(), Task("binary", 1, "rocauc"), names, ("label",))
-    return Labels(codes, Task("multiclass", len(classes), "accuracy"), names, ("label",))
+        return Labels(codes[:, None].float(), Task("binary", 1, "rocauc"), {"label": names})
+    return Labels(codes, Task("multiclass", len(classes), "accuracy"), {"label": names})
 
 
-def _several_targets(values: Array) -> Labels:
-    """Binary targets, NaN where a label is missing."""
+def _several_targets(values: Array) -> tuple[Labels, str]:
+    """Binary targets as numbers with NaN or None where a label is missing, or as words, two for each target."""
+    names = target_names(values.shape[1])
+    if values.dtype.kind not in "biuf" and not all(one is None or isinstance(one, Real) for one in values.flat):
+        return read_labels(dict(zip(names, values.T.tolist(), strict=True))), "U"
     y = torch.from_numpy(values.astype(np.float32))
-    task = Task("binary", y.shape[1], "rocauc")
-    return Labels(y, task, ("0", "1"), tuple(f"label_{place}" for place in range(y.shape[1])))
+    return Labels(y, Task("binary", y.shape[1], "rocauc"), dict.fromkeys(names, ("0", "1"))), "i"
 
 
 def fingerprint(benchmark: Benchmark) -> str:

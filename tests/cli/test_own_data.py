@@ -40,7 +40,7 @@ def test_the_report_tells_what_was_fitted_and_what_could_not_be_read(model: Path
     report = json.loads((model / "report.json").read_text())
     assert (report["rows"], report["unreadable"], report["graphs"]) == (258, 2, 256)
     assert [one["row"] for one in report["problems"]] == [4, 10]
-    assert report["classes"] == ["no", "yes"]
+    assert report["classes"] == {"nitro": ["no", "yes"]}
     assert sum(report["counts"].values()) == 256
     assert (report["splits"]["id_test"]["rocauc"] or 0) > 0.9
     assert [row["row"] for row in rows_of(model / "unreadable.csv")] == ["4", "10"]
@@ -109,6 +109,38 @@ def test_a_failed_explanation_leaves_an_earlier_one_alone(model: Path, command: 
     before = Path("why/edges.csv").read_text()
     assert command("explain", model, "bad.csv", "-o", "why").code == 2
     assert Path("why/edges.csv").read_text() == before
+
+
+def test_each_target_is_answered_in_its_own_words(model: Path, command: Command) -> None:
+    words = {"yes": ("active", "toxic"), "no": ("inactive", "safe")}
+    rows = [[row["smiles"], *words[row["nitro"]]] for row in write_table(Path("all.csv"), bad=False)]
+    Path("two.csv").write_text("\n".join(",".join(row) for row in [["smiles", "a", "b"], *rows]))
+    fit = command("fit", "two.csv", "-t", "a", "-t", "b", "--split", "random", "--epochs", "1", *QUICK, "-o", "both")
+    assert fit.code == 0
+    assert "predicts a: inactive or active; b: safe or toxic" in fit.out
+    assert json.loads(Path("both/report.json").read_text())["classes"] == {
+        "a": ["inactive", "active"],
+        "b": ["safe", "toxic"],
+    }
+    assert command("predict", "both", "two.csv", "-o", "answers.csv").code == 0
+    found = rows_of(Path("answers.csv"))
+    assert {row["a_predicted"] for row in found} <= {"inactive", "active"}
+    assert {row["b_predicted"] for row in found} <= {"safe", "toxic"}
+    assert all((float(row["b_p_toxic"]) > 0.5) == (row["b_predicted"] == "toxic") for row in found)
+    why = command("explain", "both", "two.csv", "-o", "why", "--count", "2")
+    assert f"a {found[0]['a_predicted']}, b {found[0]['b_predicted']}" in why.out
+    split = command("split", "two.csv", "-t", "a", "-t", "b", "--by", "random")
+    assert "classes: shares of active in a, toxic in b" in split.out
+
+
+def test_a_model_saved_with_one_list_of_classes_is_read(model: Path, command: Command) -> None:
+    shutil.copytree(model, "old")
+    kept = json.loads(Path("old/model.json").read_text())
+    kept["about"]["meaning"] |= {"targets": ["nitro"], "classes": ["no", "yes"]}
+    Path("old/model.json").write_text(json.dumps(kept))
+    Path("new.csv").write_text("smiles\nCC\n")
+    assert command("predict", "old", "new.csv", "-o", "out.csv", "--quiet").code == 0
+    assert rows_of(Path("out.csv"))[0]["predicted"] in ("no", "yes")
 
 
 def test_a_second_fit_leaves_no_list_of_rows_of_the_first(model: Path, command: Command) -> None:

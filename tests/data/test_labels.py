@@ -40,33 +40,38 @@ def test_two_values_are_a_binary_target(
     assert labels.y.shape == (len(column), 1)
     assert labels.y.dtype == torch.float
     assert codes(labels.y) == expected
-    assert (labels.classes, labels.targets) == (classes, ("active",))
+    assert labels.classes == {"active": classes}
     assert labels.labelled.tolist() == [value is not None for value in expected]
 
 
 def test_values_that_are_no_text_are_labels_too() -> None:
     assert codes(read_labels({"a": [1, 0.0, None, math.nan, 1.0]}).y) == [1, 0, None, None, 1]
-    assert read_labels({"a": [True, False]}).classes == ("false", "true")
-    assert read_labels({"a": [3, 2.5, 10]}).classes == ("2.5", "3", "10")
+    assert read_labels({"a": [True, False]}).classes["a"] == ("false", "true")
+    assert read_labels({"a": [3, 2.5, 10]}).classes["a"] == ("2.5", "3", "10")
 
 
 def test_more_values_are_classes_in_order() -> None:
     labels = read_labels({"kind": ["10", "9", None, "2", "9.0"]})
-    assert labels.classes == ("2", "9", "10")
+    assert labels.classes["kind"] == ("2", "9", "10")
     assert labels.task == Task("multiclass", 3, "accuracy")
     assert labels.y.tolist() == [2, 1, -1, 0, 1]
     assert labels.labelled.tolist() == [True, True, False, True, True]
-    assert read_labels({"kind": ["b", "c", "a"]}).classes == ("a", "b", "c")
-    assert read_labels({"kind": ["none", "mild", "severe"]}).classes == ("mild", "none", "severe")
+    assert read_labels({"kind": ["b", "c", "a"]}).classes["kind"] == ("a", "b", "c")
+    assert read_labels({"kind": ["none", "mild", "severe"]}).classes["kind"] == ("mild", "none", "severe")
 
 
 def test_several_columns_are_several_binary_targets() -> None:
     labels = read_labels({"a": ["0", "1", None], "b": [None, "1", "0"], "c": ["1", "0", ""]})
     assert labels.task == Task("binary", 3, "rocauc")
     assert [codes(row) for row in labels.y] == [[0, None, 1], [1, 1, 0], [None, 0, None]]
-    assert (labels.classes, labels.targets) == (("0", "1"), ("a", "b", "c"))
-    assert read_labels({"a": ["0", "1"], "b": ["no", "yes"]}).classes == ("0", "1")
-    assert read_labels({"a": ["yes", "no"], "b": ["no", "yes"]}).classes == ("no", "yes")
+    assert labels.classes == dict.fromkeys("abc", ("0", "1"))
+    assert labels.targets == ("a", "b", "c")
+
+
+def test_each_target_keeps_the_names_of_its_own_classes() -> None:
+    labels = read_labels({"a": ["active", "inactive", "active"], "b": ["toxic", None, "safe"], "c": ["1", "0", "0"]})
+    assert labels.classes == {"a": ("inactive", "active"), "b": ("safe", "toxic"), "c": ("0", "1")}
+    assert [codes(row) for row in labels.y] == [[1, 1, 1], [0, None, 0], [1, 0, 0]]
 
 
 def test_a_row_without_any_label_is_not_labelled() -> None:
@@ -101,4 +106,4 @@ def test_classes_name_what_was_written(column: list[str | None]) -> None:
             read_labels({"y": column})
         return
     labels = read_labels({"y": column})
-    assert [None if code is None else labels.classes[int(code)] for code in codes(labels.y)] == column
+    assert [None if code is None else labels.classes["y"][int(code)] for code in codes(labels.y)] == column

@@ -106,7 +106,7 @@ def test_a_saved_split_is_used_again(tmp_path: Path) -> None:
         assert report["parts"][name]["graphs"] == len(first.splits[name])
     assert first.recipe == second.recipe
     assert (tmp_path / "split.png").stat().st_size > 5_000
-    assert report["class_names"] == ["no", "yes"]
+    assert report["class_names"] == {"active": ("no", "yes")}
     assert report["rejected"][0] | {"reason": ""} == {"row": 73, "text": "C1C", "reason": ""}
     json.dumps(report, allow_nan=False)
 
@@ -192,7 +192,7 @@ def test_wrong_settings_are_refused_in_one_sentence(tmp_path: Path, more: dict[s
 
 
 def test_counts_must_agree() -> None:
-    labels = Labels(torch.tensor([0, 1]), Task("multiclass", 2), ("a", "b"), ("y",))
+    labels = Labels(torch.tensor([0, 1]), Task("multiclass", 2), {"y": ("a", "b")})
     split = Split(torch.tensor([0, 0, 0]), torch.tensor([0, 0, 0]))
     with pytest.raises(InputError, match="3 rows, 2 labels and 3 entries"):
         assemble(collect(["C", "CC", "CCC"]), labels, split, "own", "none", {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,20 +159,30 @@ def test_all_are_scored_and_the_first_are_drawn(tmp_path: Path) -> None:
     ("task", "classes", "expected"),
     [
         (Task("binary", 1, "rocauc"), ("inactive", "active"), "mine: class active, predicted {} ({:.2f})"),
-        (Task("binary", 1, "rocauc"), (), "mine: class 1, predicted {} ({:.2f})"),
+        (Task("binary", 1, "rocauc"), None, "mine: class 1, predicted {} ({:.2f})"),
         (Task("multiclass", 3), ("a", "b", "c"), "mine: class b, predicted {} ({:.2f})"),
     ],
 )
-def test_titles_say_what_was_said(task: Task, classes: tuple[str, ...], expected: str) -> None:
+def test_titles_say_what_was_said(task: Task, classes: tuple[str, ...] | None, expected: str) -> None:
     graph = featurise(SMILES[:1]).graphs
     y = torch.tensor([[1.0]]) if task.kind == "binary" else torch.tensor([1])
     labelled = GraphSet(graph.node, graph.edge, {"y": y}, graph.node_ptr, graph.edge_ptr)
-    found = explain(chemist(task=task), labelled, ["mine"], classes=classes, measure=False)
+    found = explain(chemist(task=task), labelled, ["mine"], classes=classes and {"y": classes}, measure=False)
     shares, said = found.answer.probabilities[0], int(found.answer.classes.flatten()[0])
     share = shares[said] if task.kind == "multiclass" else shares[0] if said else 1 - shares[0]
     assert found.title(0) == expected.format(classes[said] if classes else said, float(share))
     targets = explain(chemist(task=Task("binary", 3, "rocauc")), graph, ["mine"], measure=False)
     assert targets.title(0) == f"mine: predicted {', '.join(map(str, targets.answer.classes[0].tolist()))}"
+
+
+def test_titles_of_several_targets_name_each_in_its_own_words() -> None:
+    task, graph = Task("binary", 2, "rocauc"), featurise(SMILES[:1]).graphs
+    names = {"a": ("inactive", "active"), "b": ("safe", "toxic")}
+    y = torch.tensor([[1.0, math.nan]])
+    labelled = GraphSet(graph.node, graph.edge, {"y": y}, graph.node_ptr, graph.edge_ptr)
+    found = explain(chemist(task=task), labelled, ["mine"], classes=names, measure=False)
+    a, b = found.answer.classes[0].tolist()
+    assert found.title(0) == f"mine: class a active, b ?, predicted a {names['a'][a]}, b {names['b'][b]}"
 
 
 def test_runs_of_different_seeds_are_compared(plain: list[gf.Run], run: gf.Run, tmp_path: Path) -> None:

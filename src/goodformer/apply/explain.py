@@ -81,7 +81,7 @@ def explain_file(
     drawn = explain_graphs(
         model.predictor, shown.graphs, folder, shown.names, k, None, shown.smiles, count, classes=model.meaning.classes
     )
-    return {**report, "classes": list(model.meaning.classes), "tables": list(map(str, names.values())), **drawn}
+    return {**report, "classes": dict(model.meaning.classes), "tables": list(map(str, names.values())), **drawn}
 
 
 @dataclass

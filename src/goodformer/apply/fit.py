@@ -134,7 +134,7 @@ def fit_file(
     config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
     predictor, run = fit_benchmark(config, benchmark, runs, hardware)
     smiles = None if table.collection.smiles is None else source.smiles
-    Model(predictor, Meaning(smiles, table.labels.targets, table.labels.classes)).save(out)
+    Model(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
     report = _report(table, run, predictor)
     _write(Path(out), report, table)
     return {**report, "folder": str(out)}
@@ -151,7 +151,7 @@ def _report(table: Table, run: Run, predictor: Predictor) -> dict[str, Any]:
         "unreadable": len(collection.rejected),
         "problems": problems_of(collection)[:LISTED],
         "targets": list(table.labels.targets),
-        "classes": list(table.labels.classes),
+        "classes": dict(table.labels.classes),
         "split": table.split.by,
         "counts": table.split.counts(),
         "distance": distance_report(table.split, collection, table.labels.y),

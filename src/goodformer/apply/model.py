@@ -25,30 +25,35 @@ class Meaning:
 
     Attributes:
         smiles: Column of the SMILES, None where the model reads graphs.
-        targets: Names of what is predicted.
-        classes: Names of the classes in the order of their codes; of 0 and 1 where targets are binary.
+        classes: For each target the names of its classes in the order of their codes; of 0 and 1 where it is binary.
         kind: What the classes were before they became names: numpy's letter for text, integers, reals or truth values.
     """
 
     smiles: str | None
-    targets: tuple[str, ...]
-    classes: tuple[str, ...]
+    classes: dict[str, tuple[str, ...]]
     kind: str = "U"
 
     @property
-    def values(self) -> NDArray[Any]:
-        """The classes as they were given."""
+    def targets(self) -> tuple[str, ...]:
+        """Names of what is predicted."""
+        return tuple(self.classes)
+
+    @property
+    def values(self) -> list[NDArray[Any]]:
+        """The classes of each target as they were given."""
+        return [self._as_given(np.array(names)) for names in self.classes.values()]
+
+    def _as_given(self, names: NDArray[Any]) -> NDArray[Any]:
         if self.kind == "b":
-            return np.array([name == "True" for name in self.classes])
-        return np.array(self.classes) if self.kind not in "iuf" else np.array(self.classes).astype(f"{self.kind}8")
+            return names == "True"
+        return names.astype(f"{self.kind}8") if self.kind in "iuf" else names
 
     @classmethod
     def of_task(cls, task: Task, smiles: str | None) -> Self:
         """The meaning of a task whose classes have no names but their numbers."""
         if task.kind == "multiclass":
-            return cls(smiles, ("label",), tuple(str(code) for code in range(task.outputs)))
-        names = ("label",) if task.outputs == 1 else tuple(f"label_{place}" for place in range(task.outputs))
-        return cls(smiles, names, ("0", "1"))
+            return cls(smiles, {"label": tuple(str(code) for code in range(task.outputs))})
+        return cls(smiles, dict.fromkeys(target_names(task.outputs), ("0", "1")))
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Model:
         if predictor.sureness is None:
             raise InputError("the model has lost what says how sure it is (sureness.json); restore it or fit again.")
         try:
-            return cls(predictor, TypeAdapter(Meaning).validate_python(kept))
+            return cls(predictor, TypeAdapter(Meaning).validate_python(_of_each_target(kept)))
         except ValidationError:
             raise InputError("the model does not say what it predicts (damaged model.json); fit it again.") from None
 
@@ -87,6 +92,19 @@ class Model:
         """Write the model into a folder that `open` reads."""
         self.predictor.about[MEANING] = asdict(self.meaning)
         return self.predictor.save(folder)
+
+
+def target_names(targets: int) -> tuple[str, ...]:
+    """What targets are called that have no name."""
+    return ("label",) if targets == 1 else tuple(f"label_{place}" for place in range(targets))
+
+
+def _of_each_target(kept: Any) -> Any:
+    """A saved meaning as it is written now; older models had one list of classes for all their targets."""
+    if not isinstance(kept, dict) or not isinstance(kept.get("classes"), list):
+        return kept
+    rest = {name: value for name, value in kept.items() if name != "targets"}
+    return {**rest, "classes": dict.fromkeys(kept.get("targets") or (), kept["classes"])}
 
 
 def fresh_names(wanted: Sequence[str], taken: Iterable[str]) -> list[str]:

@@ -162,18 +162,18 @@ def predicted_columns(model: Model, said: Predictions) -> Columns:
         return _many_targets(model, said.classes, shares)
     if task.kind == "binary":
         shares = torch.cat((1 - shares, shares), 1)  # (B, 2)
-    codes = said.classes.flatten().tolist()
-    columns: Columns = {"predicted": [meaning.classes[code] for code in codes]}
-    columns |= {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(meaning.classes)}
+    (names,) = meaning.classes.values()
+    columns: Columns = {"predicted": [names[code] for code in said.classes.flatten().tolist()]}
+    columns |= {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(names)}
     return columns
 
 
 def _many_targets(model: Model, classes: Tensor, shares: Tensor) -> Columns:
-    """Class and probability of each of several binary targets."""
+    """Class of each of several binary targets, and the probability of the second of its two."""
     columns: Columns = {}
-    for place, target in enumerate(model.meaning.targets):
-        columns[f"{target}_predicted"] = [model.meaning.classes[code] for code in classes[:, place].tolist()]
-        columns[f"{target}_p"] = _rounded(shares[:, place])
+    for place, (target, names) in enumerate(model.meaning.classes.items()):
+        columns[f"{target}_predicted"] = [names[code] for code in classes[:, place].tolist()]
+        columns[f"{target}_p_{names[1]}"] = _rounded(shares[:, place])
     return columns
 
 
@@ -185,16 +185,18 @@ def _sets(model: Model, logits: Tensor, level: float) -> list[str]:
     if task.kind == "binary" and task.outputs > 1:
         raise InputError("conformal sets are for one target; this model predicts several, leave --sets out.")
     chosen = sureness.sets(logits, level)  # (B, C), or (B, 1, 2) for a binary target
-    rows = chosen.reshape(len(logits), -1).tolist()
-    return ["|".join(name for name, inside in zip(meaning.classes, row, strict=True) if inside) for row in rows]
+    rows, (names,) = chosen.reshape(len(logits), -1).tolist(), meaning.classes.values()
+    return ["|".join(name for name, inside in zip(names, row, strict=True) if inside) for row in rows]
 
 
 def empty_answers(model: Model, level: float | None) -> Columns:
     """The columns of `answer` without a row, for a block of which nothing can be read."""
     meaning, task = model.meaning, model.predictor.recipe.task
-    names = ["predicted", *(f"p_{name}" for name in meaning.classes)]
     if task.kind == "binary" and task.outputs > 1:
-        names = [f"{target}_{part}" for target in meaning.targets for part in ("predicted", "p")]
+        pairs = meaning.classes.items()
+        names = [f"{target}_{part}" for target, pair in pairs for part in ("predicted", f"p_{pair[1]}")]
+    else:
+        names = ["predicted", *(f"p_{name}" for pair in meaning.classes.values() for name in pair)]
     names += ["domain_score", "outside"] if model.predictor.sureness is not None else []
     return {name: [] for name in (*names, *(["set"] if level is not None else []))}
 

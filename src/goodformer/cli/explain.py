@@ -112,7 +112,7 @@ def _explain_split(
 
 def _show(report: dict[str, Any]) -> None:
     """One row a graph, and where the files are."""
-    classes = report.get("classes", [])
+    classes = report.get("classes", {})
     rows = [[row["graph"], row["label"], _said(row["predicted"], classes), _hits(row)] for row in report["graphs"]]
     heads = ["graph", "label", "predicted", "true edges among the best"]
     kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
@@ -142,10 +142,11 @@ def _show_agreement(agreement: dict[str, Any]) -> None:
         typer.echo((words + " (by chance {chance:.3f})").format(**agreement))
 
 
-def _said(predicted: Any, classes: list[str]) -> str:
+def _said(predicted: Any, classes: dict[str, list[str]]) -> str:
     """What was predicted by its name, several answers on one line."""
-    codes = predicted if isinstance(predicted, list) else [predicted]
-    return ", ".join(classes[code] if classes else str(code) for code in codes)
+    from goodformer.experiments.explanation import called
+
+    return called(predicted, classes)
 
 
 def _hits(row: dict[str, Any]) -> str | None:

@@ -85,7 +85,8 @@ def _task(report: dict[str, Any]) -> str:
     """What is predicted, in one line."""
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {left} rows without a label or a part are left out" if left else ""
-    return f"predicts {', '.join(report['targets'])}: {' or '.join(report['classes'])}{missing}"
+    targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in report["classes"].items())
+    return f"predicts {targets}{missing}"
 
 
 def show_problems(report: dict[str, Any]) -> None:

@@ -78,10 +78,8 @@ SHOWN = 6
 
 def _legend(report: dict[str, Any], keys: list[str]) -> str:
     """What the headings mean."""
-    names = report["class_names"] or []
-    classes = f"share of {names[1]}" if len(names) == 2 else f"shares of {', '.join(names[:SHOWN])}"
     meanings = {
-        "classes": f"classes: {classes}",
+        "classes": f"classes: {_shares(report['class_names'] or {})}",
         "size_difference": "sd away: mean size from that of train in standard deviations",
         "unseen_domains": "unseen: share of its domains that train lacks",
         "nearest_mean": "nearest: mean Tanimoto similarity to the nearest training molecule",
@@ -89,6 +87,16 @@ def _legend(report: dict[str, Any], keys: list[str]) -> str:
         "auroc": "AUROC: how well a simple classifier tells it from train (0.5 = alike)",
     }
     return "\n".join(meanings[key] for key in keys if key in meanings) + "\n"
+
+
+def _shares(classes: dict[str, list[str]]) -> str:
+    """Which shares are shown: those of all classes, or of the second class of each binary target."""
+    pairs = [(target, names[1]) for target, names in classes.items() if len(names) == 2]
+    if not pairs:
+        return f"shares of {', '.join([name for names in classes.values() for name in names][:SHOWN])}"
+    if len(pairs) == 1:
+        return f"share of {pairs[0][1]}"
+    return f"shares of {', '.join(f'{name} in {target}' for target, name in pairs[:SHOWN])}"
 
 
 def _left_out(report: dict[str, Any]) -> str:

@@ -16,6 +16,8 @@ from goodformer.registry import InputError
 from goodformer.spec import Task
 
 Column = Sequence[Any]
+Classes = Mapping[str, tuple[str, ...]]
+"""What is predicted: the name of each target, and those of its classes in the order of their codes."""
 
 PAIRS = (
     ("0", "1"),
@@ -41,17 +43,21 @@ class Labels:
     Attributes:
         y: A class (R,) as long, -1 where it is missing, or binary targets (R, T) as float, NaN where missing.
         task: What is predicted.
-        classes: Names of the classes in the order of their codes; of a binary task the names of 0 and 1.
-        targets: Names of the target columns.
+        classes: For each target column the names of its classes in the order of their codes; of a binary target the
+            names of 0 and 1.
     """
 
     y: Tensor
     task: Task
-    classes: tuple[str, ...]
-    targets: tuple[str, ...]
+    classes: Classes
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of the target columns."""
+        return tuple(self.classes)
 
     @property
     def labelled(self) -> Tensor:
@@ -82,11 +88,9 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
     counts = {name: _counted(name, column) for name, column in values.items()}
     if len(counts) == 1 and len(next(iter(counts.values()))) > 2:
         return _multiclass(*next(iter(values.items())), next(iter(counts.values())))
-    orders = {name: _pair(name, list(count)) for name, count in counts.items()}
-    y = torch.tensor([_coded(column, orders[name], math.nan) for name, column in values.items()])  # (T, R)
-    names = set(orders.values())
-    classes = names.pop() if len(names) == 1 else ("0", "1")
-    return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, tuple(columns))
+    classes = {name: _pair(name, list(count)) for name, count in counts.items()}
+    y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
+    return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes)
 
 
 def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> Labels:
@@ -94,7 +98,7 @@ def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> La
     _check_classes(name, counts)
     classes = tuple(sorted(counts, key=_order))
     y = torch.tensor(_coded(column, classes, MISSING), dtype=torch.long)  # (R,)
-    return Labels(y, Task("multiclass", len(classes), "accuracy"), classes, (name,))
+    return Labels(y, Task("multiclass", len(classes), "accuracy"), {name: classes})
 
 
 def _value(entry: Any) -> str | None:

@@ -183,7 +183,7 @@ def split_file(
     y = None if labels is None else labels.y
     split = make_split(how, collection, columns, y, seed)
     report = {"file": Path(path).name, **distance_report(split, collection, y, seed)}
-    report["class_names"] = None if labels is None else list(labels.classes)
+    report["class_names"] = None if labels is None else dict(labels.classes)
     report["rejected"] = [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
     report["rejected_sentence"] = rejected_sentence(collection.rejected, Path(path).name)
     drawn = None if picture is None else str(draw_split(split, picture))

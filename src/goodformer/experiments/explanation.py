@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Explained:
         source: ``own`` where the method scores edges itself, else ``post-hoc``.
         worth: How much predictions depend on the chosen edges; None where it was not measured.
         smiles: The SMILES of each graph, where they are given.
-        classes: What the classes, or 0 and 1, are called; empty where nobody says.
+        classes: For each target what its classes, or 0 and 1, are called; empty where nobody says.
     """
 
     graphs: GraphSet
@@ -52,7 +52,7 @@ class Explained:
     source: str
     worth: Fidelity | None = None
     smiles: Sequence[str] | None = None
-    classes: Sequence[str] = ()
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def record(self, place: int, k: int | None) -> dict[str, Any]:
         """What was found in one graph, as plain values."""
@@ -75,15 +75,8 @@ class Explained:
     def title(self, place: int) -> str:
         """What a graph is called, and what was said of it."""
         label, said = _label(self.graphs[place]), self.answer.classes[place].tolist()
-        truth = "" if label is None else f"class {self._called(label)}, "
-        return f"{self.names[place]}: {truth}predicted {self._called(said)}{self._sure(place)}"
-
-    def _called(self, value: Any) -> str:
-        """The name of a class, or of 0 and 1, or of several of them."""
-        values = value if isinstance(value, list) else [value]
-        return ", ".join(
-            "?" if one is None else self.classes[int(one)] if self.classes else f"{one:g}" for one in values
-        )
+        truth = "" if label is None else f"class {called(label, self.classes)}, "
+        return f"{self.names[place]}: {truth}predicted {called(said, self.classes)}{self._sure(place)}"
 
     def _sure(self, place: int) -> str:
         """The probability of what was said, where it is one thing."""
@@ -92,6 +85,19 @@ class Explained:
             return ""
         share = float(shares[int(said)]) if self.answer.classes.dim() == 1 else float((1 - shares, shares)[int(said)])
         return f" ({share:.2f})"
+
+
+def called(value: Any, classes: Mapping[str, Sequence[str]]) -> str:
+    """The name of a class, or of 0 and 1; those of several targets each after its target."""
+    codes = value if isinstance(value, list) else [value]
+    named = list(classes.items()) or [("", ())] * len(codes)
+    words = [
+        "?" if code is None else names[int(code)] if names else f"{code:g}"
+        for code, (_, names) in zip(codes, named, strict=True)
+    ]
+    if len(words) == 1:
+        return words[0]
+    return ", ".join(f"{target} {word}".strip() for (target, _), word in zip(named, words, strict=True))
 
 
 def explain_run(
@@ -127,7 +133,7 @@ def explain_graphs(
     smiles: Sequence[str] | None = None,
     picture_limit: int = PICTURE_LIMIT,
     single_pictures: bool = False,
-    classes: Sequence[str] = (),
+    classes: Mapping[str, Sequence[str]] | None = None,
     measure: bool = True,
     form: str = "png",
 ) -> dict[str, Any]:
@@ -145,7 +151,7 @@ def explain_graphs(
         smiles: The SMILES of each graph, where they are molecules.
         picture_limit: How many graphs, the first ones, are drawn; all are scored.
         single_pictures: Whether each of these is drawn once more, alone, into the folder ``graphs``.
-        classes: What the classes, or 0 and 1, are called.
+        classes: For each target what its classes, or 0 and 1, are called.
         measure: Whether fidelity is measured, which costs about 13 predictions of every graph.
         form: Format of pictures, ``png`` or ``svg``.
 
@@ -175,7 +181,7 @@ def explain(
     names: Sequence[str] | None = None,
     k: int | None = None,
     smiles: Sequence[str] | None = None,
-    classes: Sequence[str] = (),
+    classes: Mapping[str, Sequence[str]] | None = None,
     measure: bool = True,
 ) -> Explained:
     """Predictions, edge scores and their fidelity in memory; see `explain_graphs`."""
@@ -189,7 +195,7 @@ def explain(
     worth = None
     if measure:
         worth = fidelity(lambda part: predictor.predict(part).probabilities, predictor.recipe.task, whole, scores, k)
-    return Explained(whole, called, answer, scores, source, worth, smiles, classes)
+    return Explained(whole, called, answer, scores, source, worth, smiles, classes or {})
 
 
 def scores_of(
