@@ -25,12 +25,13 @@ MAY_IMPORT = {
     "models": BASE | {"nn"},
     "methods": BASE | {"nn", "models"},
     "explain": DISK | {"data", "methods"},
+    "draw": DISK | {"data", "explain"},
     "engine": DISK | {"transforms", "data", "models", "methods", "explain", "__init__"},
-    "experiments": DISK | {"transforms", "data", "nn", "models", "methods", "explain", "engine", "__init__"},
-    "apply": DISK | {"data", "explain", "engine", "experiments"},
+    "experiments": DISK | {"transforms", "data", "nn", "models", "methods", "explain", "draw", "engine", "__init__"},
+    "apply": DISK | {"data", "explain", "draw", "engine", "experiments"},
     "estimator": DISK | {"data", "engine", "experiments", "apply"},
-    "cli": DISK | {"data", "models", "methods", "explain", "engine", "experiments", "apply", "__init__"},
-    "__init__": BASE | {"data", "models", "methods", "explain", "engine", "experiments", "estimator"},
+    "cli": DISK | {"data", "models", "methods", "explain", "draw", "engine", "experiments", "apply", "__init__"},
+    "__init__": BASE | {"data", "models", "methods", "explain", "draw", "engine", "experiments", "estimator"},
     "__main__": {"cli"},
 }
 """What each room may import, beside itself. ``__init__`` loads its names only when they are used."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from goodformer.data.benchmark import Benchmark as Benchmark
     from goodformer.data.graphs import GraphSet as GraphSet
     from goodformer.data.json_lines import read_graphs as read_graphs
+    from goodformer.draw.subgraphs import draw_subgraphs as draw_subgraphs
     from goodformer.engine import Hardware as Hardware
     from goodformer.engine import Predictor as Predictor
     from goodformer.engine import Run as Run
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from goodformer.experiments.explanation import explain_run as explain_run
     from goodformer.experiments.presets import configure as configure
     from goodformer.experiments.sources import configure_from as configure_from
-    from goodformer.explain.draw import draw_subgraphs as draw_subgraphs
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
     from goodformer.registry import InputError as InputError
@@ -38,13 +38,13 @@ _HOMES = {
     "goodformer.data.benchmark": ("Benchmark",),
     "goodformer.data.graphs": ("GraphSet",),
     "goodformer.data.json_lines": ("read_graphs",),
+    "goodformer.draw.subgraphs": ("draw_subgraphs",),
     "goodformer.engine": ("Hardware", "Predictor", "Run", "RunConfig", "list_runs", "train"),
     "goodformer.engine.evaluate": ("evaluate",),
     "goodformer.estimator": ("GraphClassifier",),
     "goodformer.experiments.explanation": ("explain_graphs", "explain_run"),
     "goodformer.experiments.presets": ("configure",),
     "goodformer.experiments.sources": ("configure_from",),
-    "goodformer.explain.draw": ("draw_subgraphs",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),
     "goodformer.registry": ("InputError",),

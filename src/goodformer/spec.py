@@ -7,7 +7,15 @@ from typing import Literal
 
 from goodformer.registry import InputError
 
-SPLITS = ("train", "id_val", "id_test", "val", "test")
+SPLIT_NAMES = {
+    "train": "training",
+    "id_val": "validation, in distribution",
+    "id_test": "test, in distribution",
+    "val": "validation, shifted",
+    "test": "test, shifted",
+}
+"""What the five parts of a benchmark are called where people read."""
+SPLITS = tuple(SPLIT_NAMES)
 """The five parts of a benchmark: ``id_*`` are distributed as train, ``val`` and ``test`` are shifted."""
 
 

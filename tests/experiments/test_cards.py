@@ -20,7 +20,8 @@ from torch_geometric.data import Data
 from goodformer.data import DATASETS, load_benchmark
 from goodformer.data.benchmark import FEW, Benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.data.molecule import FEATURES, _rebuilt, depict, featurise
+from goodformer.data.molecule import FEATURES, featurise, rebuilt
+from goodformer.draw.molecules import depict
 from goodformer.experiments import card_picture, cards
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
@@ -240,8 +241,8 @@ def test_a_picture_of_no_known_format_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("smiles", SMILES)
 def test_a_molecule_is_rebuilt_from_its_codes(smiles: str) -> None:
     (graph,) = featurise([smiles]).graphs
-    rebuilt = Chem.MolFromSmiles(Chem.MolToSmiles(_rebuilt(graph)))
-    assert Chem.MolToSmiles(rebuilt) == Chem.MolToSmiles(Chem.MolFromSmiles(smiles), isomericSmiles=False)
+    again = Chem.MolFromSmiles(Chem.MolToSmiles(rebuilt(graph)))
+    assert Chem.MolToSmiles(again) == Chem.MolToSmiles(Chem.MolFromSmiles(smiles), isomericSmiles=False)
 
 
 def test_a_formula_is_a_picture_of_the_size_asked_for(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.spec import SPLIT_NAMES
 
 
 def command(
@@ -63,8 +64,6 @@ def command(
 
 def _show(report: dict[str, Any]) -> None:
     """What the model is worth on each part, what could not be read, and what to do next."""
-    from goodformer.cli.train import SPLIT_NAMES
-
     metric = report["metric"]
     rows = [
         [label, report["counts"][split], report["splits"][split].get(metric)] for split, label in SPLIT_NAMES.items()

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.spec import SPLIT_NAMES
 
-SPLITS = {"id_test": "test, in distribution", "val": "validation, shifted", "test": "test, shifted"}
+MEASURED = ("id_test", "val", "test")
+"""The splits that nothing was learnt from."""
 
 
 def command(
@@ -92,11 +94,11 @@ def _show(name: str, record: dict[str, Any]) -> None:
     kinds = ("nll", "ece", "brier")
     head = ["split", *(f"{kind} {when}" for kind in kinds for when in ("before", "after"))]
     lines = [
-        [SPLITS[split], *(row[when][kind] for kind in kinds for when in ("before", "after"))]
+        [SPLIT_NAMES[split], *(row[when][kind] for kind in kinds for when in ("before", "after"))]
         for split, row in record["calibration"].items()
     ]
     output.table(head, lines, f"probabilities, temperature {record['temperature']:.3f}")
-    sets = [[SPLITS[split], row["coverage"], row["size"]] for split, row in record["conformal"].items()]
+    sets = [[SPLIT_NAMES[split], row["coverage"], row["size"]] for split, row in record["conformal"].items()]
     output.table(["split", "coverage", "labels a set"], sets, f"conformal sets at {record['level']:g}")
     for note in record["notes"]:
         typer.echo(note)
@@ -105,5 +107,5 @@ def _show(name: str, record: dict[str, Any]) -> None:
 def _cells(row: dict[str, Any]) -> list[Any]:
     """The figures of one domain score, None where a split has no graph."""
     val, test = row.get("val", {}), row.get("test", {})
-    flagged = [row.get(split, {}).get("outside") for split in SPLITS]
+    flagged = [row.get(split, {}).get("outside") for split in MEASURED]
     return [val.get("auroc"), test.get("auroc"), test.get("fpr95"), *flagged]

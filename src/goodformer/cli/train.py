@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.spec import SPLIT_NAMES
 
 
 def command(
@@ -85,12 +86,3 @@ def show(summary: dict[str, Any]) -> None:
         note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, chosen by the rule {summary['selection']}",
     )
     typer.echo(f"run: {summary['folder']}")
-
-
-SPLIT_NAMES = {
-    "train": "training",
-    "id_val": "validation, in distribution",
-    "id_test": "test, in distribution",
-    "val": "validation, shifted",
-    "test": "test, shifted",
-}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import current_process, get_context
 from typing import Any, TypeVar
@@ -40,6 +40,8 @@ VERSION = 1
 KEPT_FROM = 5_000
 """Number of molecules from which on the result is kept on disk: about two seconds of work."""
 CHUNK = 512
+BLOCK = "block with smiles"
+"""What mol blocks are called among kinds of text, also where results are kept."""
 RDKIT: str = rdBase.rdkitVersion
 """Another version may reject other rows and write scaffolds otherwise."""
 
@@ -104,11 +106,13 @@ class Molecules:
             atom to the second) and 2b + 1 (back), with equal ``attr``.
         rows: The row of each graph, ascending (G,).
         rejected: The other rows, ascending.
+        smiles: RDKit's SMILES of each graph, where rows are mol blocks; its atoms are in an order of its own.
     """
 
     graphs: GraphSet
     rows: Tensor
     rejected: tuple[Rejected, ...]
+    smiles: tuple[str, ...] | None = None
 
 
 def featurise(
@@ -129,8 +133,8 @@ def featurise(
 def featurise_blocks(
     blocks: Texts, processes: int = 1, progress: bool = False, key: Mapping[str, Any] | None = None
 ) -> Molecules:
-    """Graphs of mol blocks, the records of SDF files; like `featurise`. Hydrogens written out are left out."""
-    return _kept("block", blocks, processes, progress, key)
+    """Graphs and SMILES of mol blocks, the records of SDF files; like `featurise`. Written hydrogens are left out."""
+    return _kept(BLOCK, blocks, processes, progress, key)
 
 
 def left_out(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
@@ -255,6 +259,7 @@ class Part:
         edges: Directed bonds of each molecule (G,).
         rows: Accepted rows (G,).
         rejected: The other rows and why.
+        smiles: The SMILES of each molecule, where rows are mol blocks.
     """
 
     x: npt.NDArray[np.uint8]
@@ -264,6 +269,7 @@ class Part:
     edges: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int32]
     rejected: list[tuple[int, str]]
+    smiles: list[str]
 
 
 def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
@@ -271,7 +277,8 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
     atom: list[list[int]] = [[] for _ in ATOM]
     bond: list[list[int]] = [[] for _ in (*ENDS, *BOND)]
     counts: list[tuple[int, int, int]] = []
-    rejected = []
+    rejected: list[tuple[int, str]] = []
+    smiles: list[str] = []
     with rdBase.BlockLogs():
         for row, text in enumerate(texts, first):
             mol = _parse(kind, text)
@@ -286,6 +293,8 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
             for column, read in zip(bond, (*ENDS, *(read for read, _, _ in BOND)), strict=True):
                 column.extend(map(read, bonds))
             counts.append((row, len(atoms), 2 * len(bonds)))
+            if kind == BLOCK:
+                smiles.append(Chem.MolToSmiles(mol))
     rows, nodes, edges = np.array(counts, dtype=np.int32).reshape(-1, 3).T
     ends = np.array(bond[:2], dtype=np.int32)  # (2, E / 2)
     return Part(
@@ -296,6 +305,7 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
         edges,
         rows,
         rejected,
+        smiles,
     )
 
 
@@ -361,7 +371,9 @@ def _kept(kind: str, texts: Texts, processes: int, progress: bool, key: Mapping[
         return _joined(_chunked(partial(_read_chunk, kind=kind), texts, processes, progress))
 
     worth = key is not None or len(texts) >= KEPT_FROM
-    return _molecules(cached(_key(kind, texts, key), build) if worth else build(), texts)
+    tensors = cached(_key(kind, texts, key), build) if worth else build()
+    made = _molecules(tensors, texts)
+    return replace(made, smiles=tuple(_unpacked(tensors["smiles"]))) if kind == BLOCK else made
 
 
 def _key(kind: str, texts: Texts, key: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -380,6 +392,7 @@ def _joined(parts: Sequence[Part]) -> dict[str, Tensor]:
     }
     if joined["index"].numel() and int(joined["index"].max()) < 2**15:
         joined["index"] = joined["index"].short()
+    joined["smiles"] = _packed([text for part in parts for text in part.smiles])
     return {**joined, "rejected": _packed([pair for part in parts for pair in part.rejected])}
 
 
@@ -411,40 +424,10 @@ def _bounds(counts: Tensor) -> Tensor:
     return torch.nn.functional.pad(counts.long().cumsum(0), (1, 0))
 
 
-# Drawing --------------------------------------------------------------------------------------------------------------
+# Back to RDKit --------------------------------------------------------------------------------------------------------
 
 
-def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
-    """The structural formula of the molecule that a graph's codes describe, as a PNG picture.
-
-    Codes hold what a formula shows but for wedges: elements, charges, hydrogens and bonds.
-
-    Args:
-        graph: ``x``, ``edge_index`` and ``edge_attr`` in the layout of `FEATURES`.
-        width: Pixels across.
-        height: Pixels down.
-    """
-    from rdkit.Chem.Draw import rdMolDraw2D  # loads an image library, for pictures alone
-
-    canvas = rdMolDraw2D.MolDraw2DCairo(width, height)
-    options: Any = canvas.drawOptions()
-    options.useBWAtomPalette()
-    options.bondLineWidth, options.scaleBondWidth, options.padding = 2.4, False, 0.04
-    options.fixedBondLength, options.minFontSize, options.flagCloseContactsDist = 44, 12, -1
-    options.prepareMolsBeforeDrawing = False
-    with rdBase.BlockLogs():
-        mol = _rebuilt(graph)
-        try:
-            mol = rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
-        except Chem.KekulizeException:
-            mol = rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=False, addChiralHs=False)
-        canvas.DrawMolecule(mol)
-    canvas.FinishDrawing()
-    drawn: bytes = canvas.GetDrawingText()
-    return drawn
-
-
-def _rebuilt(graph: Data) -> Any:
+def rebuilt(graph: Data) -> Any:
     """The molecule of atom and bond codes; nothing is checked that the codes were not checked for when made."""
     mol = Chem.RWMol()
     for element, _, _, charge, hydrogens, _, _, aromatic, _ in graph.x.tolist():

@@ -27,7 +27,11 @@ from torch_geometric.data import Data
 from goodformer import files
 from goodformer.data.benchmark import FEW, Benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.data.molecule import FEATURES, depict
+from goodformer.data.molecule import FEATURES
+from goodformer.draw import palette
+from goodformer.draw.molecules import depict
+from goodformer.draw.palette import FRAME, GREY, INK, TRUE
+from goodformer.draw.subgraphs import sketch
 from goodformer.experiments.cards import (
     COUNTED,
     all_domains,
@@ -36,19 +40,13 @@ from goodformer.experiments.cards import (
     domains_of,
     shares_by_domain,
 )
-from goodformer.explain.draw import sketch
 from goodformer.registry import InputError
-from goodformer.spec import SPLITS
+from goodformer.spec import SPLIT_NAMES, SPLITS
 
-SHOWN = {"train": "training", "val": "validation, shifted", "test": "test, shifted"}
+SHOWN = {split: SPLIT_NAMES[split] for split in ("train", "val", "test")}
 """The splits of which graphs and domains are drawn, and what they are called; id_val and id_test are like train."""
 SAMPLES = {"train": 3, "val": 2, "test": 2}
-COLOURS = {"train": "#0072b2", "id_val": "#86b9d9", "id_test": "#86b9d9", "val": "#e69f00", "test": "#882255"}
-"""Told apart by lightness too, so that colour-blind readers and grey printers can."""
-LETTERS = {"train": "#005a8e", "id_val": "#3f7ba3", "id_test": "#3f7ba3", "val": "#9c6700", "test": "#882255"}
-"""The same, dark enough for letters."""
 CLASSES = matplotlib.colormaps["viridis"]
-INK, GREY, TRUE = "#222222", "#5b6470", "#111111"
 SIZED = ("size", "length")
 """Domains that are best seen as the number of nodes."""
 BINS = 90
@@ -105,7 +103,9 @@ def _samples(top: SubFigure, bench: Benchmark) -> None:
     blocks = top.subfigures(1, len(SHOWN), width_ratios=list(SAMPLES.values()), wspace=0.02, squeeze=False)
     for block, (split, title) in zip(blocks.flat, SHOWN.items(), strict=True):
         graphs = bench.splits[split]
-        block.suptitle(f"{title}: {len(graphs):,} graphs", fontsize=TITLE, color=LETTERS[split], weight="bold")
+        block.suptitle(
+            f"{title}: {len(graphs):,} graphs", fontsize=TITLE, color=palette.SPLIT_LETTERS[split], weight="bold"
+        )
         for axes, number in zip(block.subplots(1, SAMPLES[split]), chosen(graphs, SAMPLES[split]), strict=False):
             graph = graphs[number]
             _draw_graph(axes, graph, bench)
@@ -149,7 +149,7 @@ def _draw_graph(axes: Axes, graph: Data, bench: Benchmark) -> None:
     """A structural formula where the graph is a molecule, else nodes and edges, true ones strong."""
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
-        spine.set(color="#e3e6ea", linewidth=0.8)
+        spine.set(color=FRAME, linewidth=0.8)
     if bench.features == FEATURES:
         axes.imshow(imread(io.BytesIO(depict(graph, 320, 340)), format="png"))
         return
@@ -176,7 +176,7 @@ def _draw_domains(axes: Axes, bench: Benchmark) -> None:
         _draw_shares(axes, bench)
     many = bench.domain not in SIZED and len(all_domains(bench)) > FEW
     _tidy(axes, f"domain: {bench.domain}", _numbers(bench) if many else "")
-    handles = [Patch(color=COLOURS[split], label=title) for split, title in SHOWN.items()]
+    handles = [Patch(color=palette.SPLITS[split], label=title) for split, title in SHOWN.items()]
     _legend(axes, handles)
 
 
@@ -192,7 +192,7 @@ def _draw_sizes(axes: Axes, bench: Benchmark) -> None:
         style: dict[str, Any] = {
             "bins": bins,
             "weights": np.full(len(values), 100 / len(values)),
-            "color": COLOURS[split],
+            "color": palette.SPLITS[split],
         }
         axes.hist(np.minimum(values, last), histtype="stepfilled", alpha=0.35, **style)
         axes.hist(np.minimum(values, last), histtype="step", linewidth=1.4, **style)
@@ -210,7 +210,7 @@ def _draw_shares(axes: Axes, bench: Benchmark) -> None:
         height = 0.78 / max(len(there), 1.6)
         for number, split in enumerate(there):
             middle = place + height * (number - (len(there) - 1) / 2)
-            axes.barh(middle, shares[split], height=0.92 * height, color=COLOURS[split])
+            axes.barh(middle, shares[split], height=0.92 * height, color=palette.SPLITS[split])
     axes.set_yticks(range(len(domains)), [_domain(bench, domain) for domain in domains], fontsize=TEXT)
     axes.invert_yaxis()
     axes.set_xlabel("% of the split's graphs", fontsize=TEXT)
@@ -283,10 +283,10 @@ def _draw_rows(axes: Axes, bench: Benchmark, names: Sequence[str], shares: Tenso
             axes.barh(places, percent[:, number], left=starts[:, number], height=0.72, color=colour)
         axes.set_xlim(0, 100)
     else:
-        _draw_targets(axes, places, percent, [COLOURS[split] for split in splits])
+        _draw_targets(axes, places, percent, [palette.SPLITS[split] for split in splits])
     axes.set_yticks(places, names, fontsize=TEXT if len(names) <= 12 else 6.5)
     for tick, split in zip(axes.get_yticklabels(), splits, strict=True):
-        tick.set_color(LETTERS[split])
+        tick.set_color(palette.SPLIT_LETTERS[split])
     axes.invert_yaxis()
     axes.set_xlabel("% of graphs", fontsize=TEXT)
 
@@ -313,7 +313,7 @@ def _draw_many(axes: Axes, bench: Benchmark) -> None:
             kept = large[:, number][~large[:, number].isnan()]
             values.append(kept.numpy())
             names.append(f"{split}{f' · class {number}' if multiclass else ''}\n{len(kept)} domains")
-            colours.append(COLOURS[split])
+            colours.append(palette.SPLITS[split])
     boxes = axes.boxplot(values, orientation="horizontal", widths=0.6, patch_artist=True, **STYLE)
     for box, colour in zip(boxes["boxes"], colours, strict=True):
         box.set(facecolor=colour, alpha=0.55)

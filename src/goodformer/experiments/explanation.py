@@ -16,10 +16,10 @@ from torch_geometric.data import Data
 from goodformer import files
 from goodformer.data import load_benchmark
 from goodformer.data.graphs import GraphSet
+from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine import Predictions, Predictor, Run
 from goodformer.explain import posthoc
 from goodformer.explain.agreement import agreement
-from goodformer.explain.draw import draw_subgraphs
 from goodformer.explain.fidelity import Fidelity, fidelity
 from goodformer.explain.record import edge_record, plain
 from goodformer.registry import InputError, unknown
@@ -304,7 +304,7 @@ def _picture(
     titles = [found.title(place) for place in places]
     if molecules is None:
         return draw_subgraphs(graphs, scores, path, titles, k)
-    from goodformer.explain.atoms import draw_molecules
+    from goodformer.draw.molecules import draw_molecules
 
     indices = [graph.edge_index for graph in graphs]
     lines = [title.replace(": ", "\n", 1) for title in titles]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.data import load_benchmark
+from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine import Hardware, Run, RunConfig, train
 from goodformer.experiments.presets import configure
-from goodformer.explain.draw import draw_subgraphs
 
 DATASET = {"name": "good-motif", "domain": "basis", "shift": "covariate"}
 BUDGET = "quickstart"

@@ -15,12 +15,13 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from goodformer import files
 from goodformer.data.motif import MOTIF_NODES
+from goodformer.draw.palette import BLUE, FRAME, GREEN, GREY, INK, VERMILION
 from goodformer.experiments.theory import BASES, SETTINGS, Record, over_runs, sizes
 
-PLAIN, SOLVED, BOUND, INK = "#d55e00", "#0072b2", "#6b7280", "#222222"
+PLAIN, SOLVED, BOUND = VERMILION, BLUE, GREY
 COLOURS = dict(zip(SETTINGS, (PLAIN, SOLVED), strict=True))
 NAMES = dict(zip(SETTINGS, ("t = 1", "solved t"), strict=True))
-VECTORS = ("#0072b2", "#d55e00", "#009e73")
+VECTORS = (BLUE, VERMILION, GREEN)
 DPI = 110
 TITLE, TEXT = 10.5, 9.0
 
@@ -155,7 +156,7 @@ def _label(axes: Axes, title: str, across: str, up: str, legend: bool = True) ->
     axes.set_ylabel(up, fontsize=TEXT)
     axes.tick_params(labelsize=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#e5e7eb", linewidth=0.6)
+    axes.grid(color=FRAME, linewidth=0.6)
     axes.set_axisbelow(True)
     if legend:
         axes.legend(frameon=False, fontsize=TEXT)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.molecule import featurise
-from goodformer.explain.atoms import CHOSEN, OTHERS, draw_molecule, draw_molecules, highlights
+from goodformer.draw.molecules import CHOSEN, OTHERS, draw_molecule, draw_molecules, highlights
 from goodformer.registry import InputError
 
 PROPANOL = "CCCO"

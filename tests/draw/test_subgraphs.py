@@ -10,7 +10,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from torch_geometric.data import Data
 
-from goodformer.explain.draw import FOUND, SCALE, TRUE, _crossings, draw_subgraphs, sketch
+from goodformer.draw.palette import FOUND, TRUE
+from goodformer.draw.subgraphs import SCALE, _crossings, draw_subgraphs, sketch
 from goodformer.explain.record import edge_record
 from goodformer.explain.subgraph import top_subgraph
 from goodformer.registry import InputError

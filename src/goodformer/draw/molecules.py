@@ -1,4 +1,7 @@
-"""Pictures of molecules: the bonds and atoms that decide, highlighted in the usual structural formula."""
+"""Pictures of molecules: structural formulas, and in them the bonds and atoms that decide.
+
+The only file that draws with RDKit.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_rdmol
 
 from goodformer import files
+from goodformer.data.molecule import rebuilt
+from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
 from goodformer.registry import InputError
 
@@ -27,9 +32,9 @@ Molecule: TypeAlias = "str | Data"
 
 CHOSEN = LinearSegmentedColormap.from_list("chosen", ["#f9a08c", "#ec4a34"])
 """From the lowest score among the chosen bonds to the highest."""
-OTHERS = LinearSegmentedColormap.from_list("others", ["#ffffff", "#fde2c4"])
+OTHERS = LinearSegmentedColormap.from_list("others", [PAPER, "#fde2c4"])
 """From the lowest score among the bonds that were not chosen to the highest."""
-TITLE, SUBTITLE, FRAME = to_rgb("#222222"), to_rgb("#5b6470"), to_rgb("#e3e6ea")
+TITLE, SUBTITLE, HAIR_LINE = to_rgb(INK), to_rgb(GREY), to_rgb(FRAME)
 
 COLUMNS = 3
 WIDE = 560
@@ -99,6 +104,29 @@ def draw_molecules(
     canvas_of = _canvas_kind(Path(path))
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
     return _save(_drawing(canvas_of, parts, titles), Path(path))
+
+
+def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
+    """The structural formula of the molecule that a graph's codes describe, as a PNG picture.
+
+    Codes hold what a formula shows but for wedges: elements, charges, hydrogens and bonds.
+
+    Args:
+        graph: ``x``, ``edge_index`` and ``edge_attr`` in the layout of `goodformer.data.molecule.FEATURES`.
+        width: Pixels across.
+        height: Pixels down.
+    """
+    canvas = rdMolDraw2D.MolDraw2DCairo(width, height)
+    options: Any = canvas.drawOptions()
+    options.useBWAtomPalette()
+    options.bondLineWidth, options.scaleBondWidth, options.padding = 2.4, False, 0.04
+    options.fixedBondLength, options.minFontSize, options.flagCloseContactsDist = 44, 12, -1
+    options.prepareMolsBeforeDrawing = False
+    with rdBase.BlockLogs():
+        canvas.DrawMolecule(_prepared(rebuilt(graph)))
+    canvas.FinishDrawing()
+    drawn: bytes = canvas.GetDrawingText()
+    return drawn
 
 
 def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None) -> Highlights:
@@ -173,10 +201,7 @@ def _laid_out(mol: Any) -> Any:
     with rdBase.BlockLogs():
         rdDepictor.Compute2DCoords(mol, canonOrient=True)
         rdDepictor.StraightenDepiction(mol)
-        try:
-            return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
-        except Chem.KekulizeException:
-            return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=False, addChiralHs=False)
+        return _prepared(mol)
 
 
 def _canvas_kind(path: Path) -> Any:
@@ -262,7 +287,7 @@ def _write(canvas: Any, text: str, place: Point2D, colour: Colour, align: int) -
 def _draw_frame(canvas: Any, left: int, top: int, width: int, height: int) -> None:
     """A hair-line around a panel."""
     canvas.SetFillPolys(False)
-    canvas.SetColour(FRAME)
+    canvas.SetColour(HAIR_LINE)
     canvas.SetLineWidth(1)
     canvas.DrawRect(Point2D(left + 3, top + 3), Point2D(left + width - 3, top + height - 3), True)
 
@@ -282,6 +307,14 @@ def _draw_key(canvas: Any, top: int, width: int) -> None:
             canvas.SetColour(_rgb(scale, step / 7))
             canvas.DrawRect(Point2D(left + 5 * step, middle - 6), Point2D(left + 5 * step + 5, middle + 6), True)
         _write(canvas, text, Point2D(left + 50, middle), SUBTITLE, START)
+
+
+def _prepared(mol: Any) -> Any:
+    """The molecule with wedges set and double bonds written out, where there is a way to write them."""
+    try:
+        return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
+    except Chem.KekulizeException:
+        return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=False, addChiralHs=False)
 
 
 def _save(content: bytes, path: Path) -> Path:

@@ -23,16 +23,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer import files
+from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
 from goodformer.explain.subgraph import subgraph_size, symmetric_scores, top_subgraph, true_edges
 from goodformer.registry import InputError
 
 Array = NDArray[Any]
 
-FOUND = "#d7191c"
-TRUE = "#111111"
 REST = "#c9ced6"
-PAPER = "#ffffff"
-SCALE = LinearSegmentedColormap.from_list("score", ["#e3e6ea", "#f6c7a6", "#f0955f"])
+SCALE = LinearSegmentedColormap.from_list("score", [FRAME, "#f6c7a6", "#f0955f"])
 """From the lowest score to the highest among the edges that were not chosen."""
 
 CROWDED = 120
@@ -193,7 +191,7 @@ def _figure(sketches: Sequence[Sketch], titles: Sequence[str]) -> Figure:
 
 def _block(block: SubFigure, one: Sketch, title: str, pair: bool) -> None:
     """One graph: the found subgraph on the left and, in a picture that knows truth, the true one on the right."""
-    block.suptitle(title, fontsize=10.5, color="#222222")
+    block.suptitle(title, fontsize=10.5, color=INK)
     axes = block.subplots(1, 2 if pair else 1, squeeze=False)
     _draw_found(axes[0, 0], one)
     if pair:
@@ -238,7 +236,7 @@ def _frame(axes: Axes) -> None:
     axes.margins(0.08)
     axes.set_aspect("equal", adjustable="datalim")
     for spine in axes.spines.values():
-        spine.set(color="#e3e6ea", linewidth=0.8)
+        spine.set(color=FRAME, linewidth=0.8)
 
 
 def _legend(foot: SubFigure, known: bool, side_by_side: int) -> None:

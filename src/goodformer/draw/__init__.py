@@ -1,0 +1,1 @@
+"""Pictures: graphs with their subgraphs, molecules, splits."""
