@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from goodformer.experiments.explanation import explain_graphs as explain_graphs
     from goodformer.experiments.explanation import explain_run as explain_run
     from goodformer.experiments.presets import configure as configure
-    from goodformer.experiments.sources import configure_from as configure_from
+    from goodformer.experiments.settings_file import configure_from as configure_from
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
     from goodformer.registry import InputError as InputError
@@ -44,7 +44,7 @@ _HOMES = {
     "goodformer.estimator": ("GraphClassifier",),
     "goodformer.experiments.explanation": ("explain_graphs", "explain_run"),
     "goodformer.experiments.presets": ("configure",),
-    "goodformer.experiments.sources": ("configure_from",),
+    "goodformer.experiments.settings_file": ("configure_from",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),
     "goodformer.registry": ("InputError",),

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from goodformer.apply.fit import enough_training, fit_benchmark
-from goodformer.apply.model import Meaning, Model, target_names
+from goodformer.apply.trained import Meaning, Trained, target_names
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.cache import checksum
 from goodformer.data.collection import Collection, collect
@@ -103,7 +103,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             predictor, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
         smiles = None if collection.smiles is None else "smiles"
-        self.model_ = Model(predictor, Meaning(smiles, dict(labels.classes), kind))
+        self.model_ = Trained(predictor, Meaning(smiles, dict(labels.classes), kind))
         self.classes_ = _classes(self.model_.meaning)
         return self
 
@@ -151,7 +151,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A fitted classifier from a folder that `save` or ``goodformer fit`` wrote."""
-        model = Model.open(folder)
+        model = Trained.open(folder)
         recipe = model.predictor.recipe
         classifier = cls(recipe.method["name"], recipe.model["name"])
         classifier.model_, classifier.classes_ = model, _classes(model.meaning)
@@ -258,7 +258,7 @@ def fingerprint(benchmark: Benchmark) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
-def _readable(X: Sequence[Any], model: Model | None = None) -> Collection:
+def _readable(X: Sequence[Any], model: Trained | None = None) -> Collection:
     """The graphs of ``X``, all of which must be readable."""
     if isinstance(X, str) or hasattr(X, "columns"):
         kind = "one text" if isinstance(X, str) else "a table with columns"

@@ -63,13 +63,13 @@ def test_every_row_comes_out_in_order_with_its_columns(model: Path, command: Com
 
 
 def test_the_size_of_blocks_changes_no_answer(model: Path, tmp_path: Path) -> None:
-    from goodformer.apply.model import Model
     from goodformer.apply.predict import predict_file
+    from goodformer.apply.trained import Trained
 
     write_table(tmp_path / "new.csv")
     made = {size: tmp_path / f"{size}.csv" for size in (7, 1024)}
     for size, path in made.items():
-        predict_file(Model.open(model), tmp_path / "new.csv", path, size=size)
+        predict_file(Trained.open(model), tmp_path / "new.csv", path, size=size)
     small, large = (rows_of(path) for path in made.values())
     for one, other in zip(small, large, strict=True):
         assert one["predicted"] == other["predicted"]
@@ -131,6 +131,19 @@ def test_each_target_is_answered_in_its_own_words(model: Path, command: Command)
     assert f"a {found[0]['a_predicted']}, b {found[0]['b_predicted']}" in why.out
     split = command("split", "two.csv", "-t", "a", "-t", "b", "--by", "random")
     assert "classes: shares of active in a, toxic in b" in split.out
+
+
+def test_a_table_separated_by_semicolons_is_read_and_told(model: Path, command: Command) -> None:
+    rows = write_table(Path("mine.csv"))
+    for path in (Path("mine.csv"), Path("new.csv")):
+        path.write_text("\n".join(";".join(row) for row in [list(rows[0]), *(list(row.values()) for row in rows)]))
+    told = "is separated by semicolons, not commas, and was read so."
+    fit = command("fit", "mine.csv", "-t", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "own")
+    assert (fit.code, f"note: mine.csv {told}" in fit.out) == (0, True)
+    for words in (["predict", model, "new.csv"], ["explain", model, "new.csv", "--count", "1"], ["split", "new.csv"]):
+        done = command(*words)
+        assert (done.code, done.out.count(f"note: new.csv {told}")) == (0, 1)
+    assert len(rows_of(Path("answers.csv"))) == len(rows)
 
 
 def test_a_model_saved_with_one_list_of_classes_is_read(model: Path, command: Command) -> None:

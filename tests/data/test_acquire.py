@@ -13,11 +13,11 @@ from typing import ClassVar
 import pytest
 
 from goodformer.data import acquire
-from goodformer.data.acquire import Source, data_folder, obtain
+from goodformer.data.acquire import PublicFile, data_folder, obtain
 from goodformer.registry import InputError
 
 CONTENT = b"smiles,active\nCC,1\n"
-SOURCE = Source("set/table.csv", "", hashlib.sha256(CONTENT).hexdigest(), "the project page (MIT)")
+SOURCE = PublicFile("set/table.csv", "", hashlib.sha256(CONTENT).hexdigest(), "the project page (MIT)")
 
 
 @pytest.fixture(autouse=True)
@@ -100,11 +100,11 @@ def test_another_content_is_refused(tmp_path: Path) -> None:
         obtain(SOURCE, tmp_path)
     assert str(path) in str(caught.value)
     assert str(caught.value).count(". ") == 0
-    assert obtain(Source("table.csv", "", None, ""), tmp_path) == path
+    assert obtain(PublicFile("table.csv", "", None, ""), tmp_path) == path
 
 
 def test_downloaded_once(server: str, tmp_path: Path) -> None:
-    source = Source("set/table.csv", server, SOURCE.sha256, "")
+    source = PublicFile("set/table.csv", server, SOURCE.sha256, "")
     path = obtain(source)
     assert path == tmp_path / "cache" / "data" / "set" / "table.csv"
     assert path.read_bytes() == CONTENT
@@ -113,12 +113,12 @@ def test_downloaded_once(server: str, tmp_path: Path) -> None:
 
 
 def test_downloaded_without_a_checksum(server: str) -> None:
-    assert obtain(Source("set/table.csv", server, None, "")).read_bytes() == CONTENT
+    assert obtain(PublicFile("set/table.csv", server, None, "")).read_bytes() == CONTENT
 
 
 def test_a_wrong_download_is_not_kept(server: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="what came has another checksum"):
-        obtain(Source("set/table.csv", server, "0" * 64, ""))
+        obtain(PublicFile("set/table.csv", server, "0" * 64, ""))
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
@@ -128,7 +128,7 @@ def test_download_that_fails_says_where_to_put_the_file(
     monkeypatch.setenv("GOODFORMER_DATA", str(tmp_path / "named"))
     address = server.replace("table", "nothing")
     with pytest.raises(InputError, match="the server answered 404") as caught, data_folder(tmp_path):
-        obtain(Source("set/table.csv", address, None, ""))
+        obtain(PublicFile("set/table.csv", address, None, ""))
     message = str(caught.value)
     for part in (address, str(tmp_path), str(tmp_path / "named"), str(tmp_path / "cache/data/set/table.csv")):
         assert part in message
@@ -138,7 +138,7 @@ def test_download_that_fails_says_where_to_put_the_file(
 
 def test_nobody_there() -> None:
     with pytest.raises(InputError, match="cannot be downloaded") as caught:
-        obtain(Source("set/table.csv", "http://127.0.0.1:9/table.csv", None, ""))
+        obtain(PublicFile("set/table.csv", "http://127.0.0.1:9/table.csv", None, ""))
     assert "GOODFORMER_DATA" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -161,5 +161,5 @@ def test_a_failed_try_is_repeated(server: str, monkeypatch: pytest.MonkeyPatch) 
             real(self)
 
     monkeypatch.setattr(Quiet, "do_GET", once)
-    assert obtain(Source("set/table.csv", server, SOURCE.sha256, "")).read_bytes() == CONTENT
+    assert obtain(PublicFile("set/table.csv", server, SOURCE.sha256, "")).read_bytes() == CONTENT
     assert Quiet.asked == ["failed", "/table.csv"]

@@ -14,7 +14,7 @@ from goodformer.data import Benchmark, GraphSet
 from goodformer.engine import Predictor, Run, evaluate
 from goodformer.engine.predictor import Recipe
 from goodformer.engine.uncertainty import DEFAULT, Sureness
-from goodformer.engine.unusual import SCORES
+from goodformer.engine.unusual import DOMAIN_SCORES
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 
@@ -202,7 +202,7 @@ def test_without_sureness_nothing_is_claimed(finished: Run, benchmark: Benchmark
     assert (answer.calibrated, answer.domain_score, answer.outside) == (None, None, None)
 
 
-@pytest.mark.parametrize("score", list(SCORES))
+@pytest.mark.parametrize("score", list(DOMAIN_SCORES))
 def test_a_graph_alone_is_as_sure_as_in_a_batch(explained: Run, benchmark: Benchmark, score: str) -> None:
     predictor, graphs = sure(explained, benchmark, score), benchmark.splits["test"]
     whole = predictor.predict(graphs, batch_size=7)

@@ -206,7 +206,7 @@ def test_scores_of_logits_by_hand() -> None:
 
 
 def test_both_sides_of_the_median_are_unusual() -> None:
-    score = unusual.SCORES["temperature"]
+    score = unusual.DOMAIN_SCORES["temperature"]
     values = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 100.0, 1.0], dtype=torch.double)
     what = observe.Seen(torch.zeros(7, 3), torch.zeros(7, 5), None, {"log_temperature": values})
     state = score.learn(CLASSES, what)
@@ -214,7 +214,7 @@ def test_both_sides_of_the_median_are_unusual() -> None:
     assert float(state["scale"]) == pytest.approx(1.4826 * 2)  # of 2 1 0 1 2 97 2
     assert score.measure(CLASSES, state, what).numpy() == pytest.approx(abs(values.numpy() - 3) / (1.4826 * 2))
     flat = observe.Seen(torch.zeros(3, 3), torch.ones(3, 5))
-    assert unusual.SCORES["statistics"].learn(CLASSES, flat)["scale"].tolist() == [1.0] * 5
+    assert unusual.DOMAIN_SCORES["statistics"].learn(CLASSES, flat)["scale"].tolist() == [1.0] * 5
 
 
 def test_statistics_are_networkx() -> None:
@@ -300,7 +300,7 @@ def test_the_rank_is_the_finite_sample_one(count: int) -> None:
 # ---------------------------------------------------------------- all of it
 
 
-@pytest.mark.parametrize("score", list(unusual.SCORES))
+@pytest.mark.parametrize("score", list(unusual.DOMAIN_SCORES))
 def test_usual_graphs_are_outside_as_often_as_alpha(score: str) -> None:
     train, val, test = seen(1000, 12), seen(2000, 13), seen(2000, 14)
     sure = u.Sureness.learn(CLASSES, train, val, score, alpha=0.05)
@@ -373,7 +373,7 @@ def test_a_sample_of_training_graphs_is_no_stride() -> None:
 # ---------------------------------------------------------------- on disk
 
 
-@pytest.mark.parametrize("score", list(unusual.SCORES))
+@pytest.mark.parametrize("score", list(unusual.DOMAIN_SCORES))
 def test_what_is_saved_says_the_same_bit_for_bit(score: str, tmp_path: Path) -> None:
     new = seen(40, 23)
     first = u.Sureness.learn(CLASSES, seen(100, 21), seen(15, 22), score, 0.1)

@@ -92,7 +92,7 @@ def test_every_data_set_has_all_headings_and_is_known_at_a_glance(name: str) -> 
     assert set(found) == set(cards.HEADINGS)
     assert all(found.values())
     row = cards.glance(name, DATASETS[name])
-    assert name in cards.SCORES
+    assert name in cards.TASKS
     assert row["domains"] != "see its card"
     assert row["about"].endswith(".")
 
@@ -100,7 +100,7 @@ def test_every_data_set_has_all_headings_and_is_known_at_a_glance(name: str) -> 
 @pytest.mark.parametrize("name", ["good-motif", "sp-motif"])
 def test_what_is_said_beforehand_is_what_is_loaded(name: str) -> None:
     task = load_benchmark(name, graphs=150).task
-    assert cards.SCORES[name] == f"{task.outputs} classes, {task.metric}"
+    assert cards.TASKS[name] == f"{task.outputs} classes, {task.metric}"
 
 
 def test_domains_at_a_glance() -> None:

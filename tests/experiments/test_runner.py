@@ -134,7 +134,7 @@ def test_no_estimate_before_the_first_epoch(tmp_path: Path) -> None:
 def test_the_command_trains_the_very_run(tmp_path: Path) -> None:
     """What a process would train has the id its parent expects."""
     from goodformer.experiments.competitors import ALL, competitors
-    from goodformer.experiments.sources import configure_from
+    from goodformer.experiments.settings_file import configure_from
 
     for row in competitors(f"{ALL},gps-inputs", "good-motif"):
         config = row.configure(BASIS, "compare", 2)

@@ -67,7 +67,7 @@ def test_a_record_says_who_and_what(run: gf.Run, record: dict[str, Any]) -> None
     )
     assert {"commit", "versions", "machine", "domain", "shift", "weights"} <= set(record)
     assert json.loads(json.dumps(record, allow_nan=False)) == record
-    assert list(record["scores"]) == list(sureness.SCORES)
+    assert list(record["scores"]) == list(sureness.DOMAIN_SCORES)
     assert record["graphs"]["train"] == len(gf.load_benchmark(**BASIS).splits["train"])
 
 
@@ -266,7 +266,7 @@ def test_the_command_prints_exports_and_ranks(
     for words in ("neighbours *", "entropy_gap", "ece after", "coverage", "test, shifted"):
         assert words in out
     assert cli.run(["sureness", "--records", str(path), "--json"]) == 0
-    assert {row["score"] for row in json.loads(capfd.readouterr().out)["scores"]} == set(sureness.SCORES)
+    assert {row["score"] for row in json.loads(capfd.readouterr().out)["scores"]} == set(sureness.DOMAIN_SCORES)
     assert cli.run(["sureness", "--records", str(path)]) == 0
     assert "best on validation, of those with a model that every run has: " in capfd.readouterr().out
     for wrong in ([], [str(run.folder), "--records", str(path)]):

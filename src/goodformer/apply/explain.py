@@ -13,8 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer import files
-from goodformer.apply.model import Model
-from goodformer.apply.predict import Answers, Columns, model_blocks, said_of
+from goodformer.apply.predict import Answers, Columns, model_blocks, notes_on, said_of, smiles_column
+from goodformer.apply.trained import Trained
 from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.rows import RowWriter
@@ -30,7 +30,7 @@ Watch = Callable[[int], None]
 
 
 def explain_file(
-    model: Model,
+    model: Trained,
     path: str | Path,
     out: str | Path,
     count: int = 12,
@@ -74,7 +74,7 @@ def explain_file(
                 shown.add(block.collection)
             if watch:
                 watch(answers.rows)
-        report = answers.report()
+        report = {**answers.report(), "notes": notes_on(path, smiles_column(model, smiles), model.predictor)}
         if not shown.graphs:  # said before the tables are closed, so that those of an earlier call stay
             first = report["problems"][0]["reason"] if report["problems"] else "it holds no row"
             raise InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
-from goodformer.apply.model import Meaning, Model
-from goodformer.apply.predict import LISTED, problems_of
+from goodformer.apply.predict import LISTED, notes_on, problems_of
+from goodformer.apply.trained import Meaning, Trained
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.distance import distance_report
 from goodformer.data.rows import RowWriter
@@ -68,7 +68,7 @@ def _check_parts(config: RunConfig, benchmark: Benchmark) -> None:
 
 
 @dataclass(frozen=True)
-class Source:
+class OwnFile:
     """Where a model's data come from and what is asked of them.
 
     Attributes:
@@ -99,7 +99,7 @@ class Source:
 
 
 def fit_file(
-    source: Source,
+    source: OwnFile,
     out: str | Path,
     method: str = "goodformer",
     model: str | None = None,
@@ -134,8 +134,9 @@ def fit_file(
     config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
     predictor, run = fit_benchmark(config, benchmark, runs, hardware)
     smiles = None if table.collection.smiles is None else source.smiles
-    Model(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
+    Trained(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
     report = _report(table, run, predictor)
+    report["notes"] = notes_on(source.path, source.smiles, predictor)
     _write(Path(out), report, table)
     return {**report, "folder": str(out)}
 
@@ -156,7 +157,6 @@ def _report(table: Table, run: Run, predictor: Predictor) -> dict[str, Any]:
         "counts": table.split.counts(),
         "distance": distance_report(table.split, collection, table.labels.y),
         **{name: summary.get(name) for name in wanted},
-        "notes": [] if predictor.sureness is None else list(predictor.sureness.notes),
         "run": run.folder.name,
     }
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from goodformer.apply.model import Model, fresh_names
+from goodformer.apply.trained import Trained, fresh_names
 from goodformer.data.collection import Collection
-from goodformer.data.rows import Block, RowWriter, read_blocks
-from goodformer.engine import Predictions
+from goodformer.data.rows import Block, RowWriter, read_blocks, separator_note
+from goodformer.engine import Predictions, Predictor
 from goodformer.registry import InputError
 
 BLOCK = 1024
@@ -27,7 +27,7 @@ Watch = Callable[[int], None]
 
 
 def predict_file(
-    model: Model,
+    model: Trained,
     path: str | Path,
     out: str | Path,
     level: float | None = None,
@@ -61,7 +61,8 @@ def predict_file(
                 watch(answers.rows)
         if not answers.rows:
             raise InputError(f"{path} holds no row; give at least one to predict.")
-    return {**answers.report(), "out": str(out)}
+    notes = notes_on(path, smiles_column(model, smiles), model.predictor)
+    return {**answers.report(), "notes": notes, "out": str(out)}
 
 
 def _check_out(path: Path, out: Path) -> None:
@@ -84,7 +85,7 @@ class Answers:
         rows: How many are written.
     """
 
-    def __init__(self, model: Model, path: str | Path, level: float | None = None) -> None:
+    def __init__(self, model: Trained, path: str | Path, level: float | None = None) -> None:
         self.model, self.path, self.level = model, path, level
         self.rows, self.unusual = 0, 0
         self.problems: list[dict[str, Any]] = []
@@ -116,22 +117,31 @@ class Answers:
             "unreadable": len(self.problems),
             "problems": self.problems[:LISTED],
             "outside": None if sureness is None else self.unusual,
-            "notes": [] if sureness is None else list(sureness.notes),
         }
 
 
-def model_blocks(model: Model, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
+def model_blocks(model: Trained, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
     """The rows of a file as the model reads them."""
-    column = smiles or model.meaning.smiles or "smiles"
-    return read_blocks(path, column, size, model.predictor.recipe.features)
+    return read_blocks(path, smiles_column(model, smiles), size, model.predictor.recipe.features)
 
 
-def said_of(model: Model, collection: Collection) -> Predictions | None:
+def smiles_column(model: Trained, given: str | None) -> str:
+    """The column of the SMILES: the one given, or that of the training file."""
+    return given or model.meaning.smiles or "smiles"
+
+
+def notes_on(path: str | Path, smiles: str, predictor: Predictor) -> list[str]:
+    """What a user should know of how a file was read and of how sure answers can be, a sentence each."""
+    read = separator_note(path, smiles)
+    return [*([read] if read else []), *(predictor.sureness.notes if predictor.sureness else ())]
+
+
+def said_of(model: Trained, collection: Collection) -> Predictions | None:
     """What is predicted of a collection's graphs; None where none of its rows can be read."""
     return model.predictor.predict(collection.graphs) if len(collection.graphs) else None
 
 
-def answer_block(model: Model, block: Block, said: Predictions | None, level: float | None = None) -> Columns:
+def answer_block(model: Trained, block: Block, said: Predictions | None, level: float | None = None) -> Columns:
     """Columns of answers for the rows of a block; empty where a row cannot be read."""
     collection = block.collection
     places = [int(row) - block.first for row in collection.rows]
@@ -143,7 +153,7 @@ def answer_block(model: Model, block: Block, said: Predictions | None, level: fl
     return columns
 
 
-def answer(model: Model, said: Predictions, level: float | None = None) -> Columns:
+def answer(model: Trained, said: Predictions, level: float | None = None) -> Columns:
     """What the model says of each graph: class, calibrated probabilities, domain score, conformal set."""
     columns = predicted_columns(model, said)
     if said.domain_score is not None and said.outside is not None:
@@ -154,7 +164,7 @@ def answer(model: Model, said: Predictions, level: float | None = None) -> Colum
     return columns
 
 
-def predicted_columns(model: Model, said: Predictions) -> Columns:
+def predicted_columns(model: Trained, said: Predictions) -> Columns:
     """The predicted class and the probability of every class, or of every binary target."""
     shares = said.probabilities if said.calibrated is None else said.calibrated  # (B, C)
     meaning, task = model.meaning, model.predictor.recipe.task
@@ -168,7 +178,7 @@ def predicted_columns(model: Model, said: Predictions) -> Columns:
     return columns
 
 
-def _many_targets(model: Model, classes: Tensor, shares: Tensor) -> Columns:
+def _many_targets(model: Trained, classes: Tensor, shares: Tensor) -> Columns:
     """Class of each of several binary targets, and the probability of the second of its two."""
     columns: Columns = {}
     for place, (target, names) in enumerate(model.meaning.classes.items()):
@@ -177,7 +187,7 @@ def _many_targets(model: Model, classes: Tensor, shares: Tensor) -> Columns:
     return columns
 
 
-def _sets(model: Model, logits: Tensor, level: float) -> list[str]:
+def _sets(model: Trained, logits: Tensor, level: float) -> list[str]:
     """The names of the classes in each conformal set, separated by ``|``."""
     sureness, meaning, task = model.predictor.sureness, model.meaning, model.predictor.recipe.task
     if sureness is None:
@@ -189,7 +199,7 @@ def _sets(model: Model, logits: Tensor, level: float) -> list[str]:
     return ["|".join(name for name, inside in zip(names, row, strict=True) if inside) for row in rows]
 
 
-def empty_answers(model: Model, level: float | None) -> Columns:
+def empty_answers(model: Trained, level: float | None) -> Columns:
     """The columns of `answer` without a row, for a block of which nothing can be read."""
     meaning, task = model.meaning, model.predictor.recipe.task
     if task.kind == "binary" and task.outputs > 1:

@@ -85,10 +85,10 @@ def _explain_rows(
 ) -> dict[str, Any]:
     """Rows of a user's own file."""
     from goodformer.apply.explain import explain_file
-    from goodformer.apply.model import Model
+    from goodformer.apply.trained import Trained
 
     with output.counting("rows", hidden=quiet) as watch:
-        return explain_file(Model.open(name, runs, weights), data, out, count, k, form, smiles, watch)
+        return explain_file(Trained.open(name, runs, weights), data, out, count, k, form, smiles, watch)
 
 
 def _explain_split(
@@ -119,6 +119,8 @@ def _show(report: dict[str, Any]) -> None:
     output.table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
     if report.get("unreadable"):
         show_problems(report)
+    for note in report.get("notes", []):
+        typer.echo(f"note: {note}")
     _show_fidelity(report.get("fidelity") or {})
     _show_agreement(report.get("agreement") or {})
     typer.echo(f"picture: {report['picture']}\nscores:  {report['scores']}")

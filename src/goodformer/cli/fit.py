@@ -52,11 +52,11 @@ def command(
     dropped in silence. The same command continues a fit that was stopped.
     """
     with output.working():
-        from goodformer.apply.fit import Source, fit_file
+        from goodformer.apply.fit import OwnFile, fit_file
         from goodformer.engine import Hardware
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        source = Source(data, tuple(target), smiles, split, seed)
+        source = OwnFile(data, tuple(target), smiles, split, seed)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
         report = fit_file(source, out, method, model, preset, given, seed, runs, hardware)
     output.document(report) if as_json else _show(report)

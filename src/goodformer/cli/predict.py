@@ -40,13 +40,13 @@ def command(
     outside is true where it is above 0.95. Files larger than memory are fine.
     """
     with output.working():
-        from goodformer.apply.model import Model
         from goodformer.apply.predict import predict_file
+        from goodformer.apply.trained import Trained
         from goodformer.cli.locate import limit_threads
 
         limit_threads(threads)
         with output.counting("rows", hidden=quiet) as watch:
-            report = predict_file(Model.open(model, runs, weights), data, out, sets, smiles, watch=watch)
+            report = predict_file(Trained.open(model, runs, weights), data, out, sets, smiles, watch=watch)
     output.document(report) if as_json else _show(report)
 
 

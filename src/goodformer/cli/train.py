@@ -59,7 +59,7 @@ def command(
     }
     with output.working():
         from goodformer.engine import Hardware, train
-        from goodformer.experiments.sources import configure_from
+        from goodformer.experiments.settings_file import configure_from
 
         hardware = Hardware(
             accelerator=device,

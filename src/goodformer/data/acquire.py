@@ -24,7 +24,7 @@ _folder: ContextVar[Path | None] = ContextVar("data_folder", default=None)
 
 
 @dataclass(frozen=True)
-class Source:
+class PublicFile:
     """One file of a public data set.
 
     Attributes:
@@ -55,7 +55,7 @@ def data_folder(path: str | Path | None) -> Iterator[None]:
         _folder.reset(token)
 
 
-def obtain(source: Source, folder: Path | None = None) -> Path:
+def obtain(source: PublicFile, folder: Path | None = None) -> Path:
     """The path of a file that is there and is the right one.
 
     Looks in ``folder`` (or that of `data_folder`), then in the folder the environment variable GOODFORMER_DATA names,
@@ -83,7 +83,7 @@ def _places(folder: Path | None) -> list[Path]:
     return [place for place in chosen if place is not None]
 
 
-def _check(path: Path, source: Source) -> None:
+def _check(path: Path, source: PublicFile) -> None:
     """Refuse a file of another content."""
     try:
         with path.open("rb") as file:
@@ -97,7 +97,7 @@ def _check(path: Path, source: Source) -> None:
         )
 
 
-def _download(source: Source, places: list[Path]) -> Path:
+def _download(source: PublicFile, places: list[Path]) -> Path:
     """Fetch the file into the cache; it is put in place only when whole and, where a checksum is known, of that one."""
     import pooch
 
@@ -126,7 +126,7 @@ def _short(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
-def _missing(source: Source, places: list[Path], why: str) -> str:
+def _missing(source: PublicFile, places: list[Path], why: str) -> str:
     """One sentence on a file that cannot be had: what it is, and where to put it."""
     folders = [f"{place}" for place in places[:-1]] or [f"a folder that {VARIABLE} or --data-dir names"]
     return (

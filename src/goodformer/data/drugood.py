@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field
 
-from goodformer.data.acquire import Source, obtain
+from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.molecule import FEATURES, RDKIT, featurise, left_out, worker_count
 from goodformer.data.shift import Split
@@ -30,19 +30,19 @@ _EC50 = "EC50 of DrugOOD, from ChEMBL 29, as kept in yangnianzu0515/MoleOOD on G
 SOURCES = {
     source.file: source
     for source in (
-        Source(
+        PublicFile(
             "drugood/lbap_core_ec50_assay.json",
             f"{_MOLEOOD}/e18aec70452776278d65767644ed21c4d04ef1a4/drugood/data/ec50/lbap_core_ec50_assay.json",
             "a7e8dd4dfe9f60d7ebcc94ccdaa0c77edb628525978f91e0c82bb1ab61924643",
             _EC50,
         ),
-        Source(
+        PublicFile(
             "drugood/lbap_core_ec50_size.json",
             f"{_MOLEOOD}/e18aec70452776278d65767644ed21c4d04ef1a4/drugood/data/ec50/lbap_core_ec50_size.json",
             None,
             _EC50,
         ),
-        Source(
+        PublicFile(
             "drugood/lbap_core_ec50_scaffold.json",
             f"{_MOLEOOD}/b814eb9fa258ba59c422e0e199a5b4213be2037d/DrugOOD/data/ec50/lbap_core_ec50_scaffold.json",
             None,
@@ -106,9 +106,9 @@ def drug_ood(
     return Benchmark("drugood", domain, "covariate", split.cut(made.graphs, y=y), TASK, FEATURES, envs, text, recipe)
 
 
-def _by_hand(file: str) -> Source:
+def _by_hand(file: str) -> PublicFile:
     """A file without a public address."""
-    return Source(file, "", None, "the DrugOOD project (https://drugood.github.io)")
+    return PublicFile(file, "", None, "the DrugOOD project (https://drugood.github.io)")
 
 
 def _label(measurement: str, domain: str, noise: str) -> str:

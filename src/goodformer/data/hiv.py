@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from goodformer.data.acquire import Source, obtain
+from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.molecule import FEATURES, RDKIT, featurise, left_out, scaffolds, worker_count
 from goodformer.data.shift import Split, concept, covariate, mixed
@@ -21,7 +21,7 @@ from goodformer.spec import SPLITS, Task
 VERSION = 1
 """Raised whenever the same file gives other splits."""
 
-SOURCE = Source(
+SOURCE = PublicFile(
     "hiv/HIV.csv",
     "https://raw.githubusercontent.com/GLambard/Molecules_Dataset_Collection/master/originals/HIV.csv",
     "54713c3205055055ea4214e8c4b0d22d93af7e54ad2c48f4edc866e161e57262",

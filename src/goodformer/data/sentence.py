@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from pydantic import Field
 
-from goodformer.data.acquire import Source, obtain
+from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.edges import each_way_once
 from goodformer.data.graphs import GraphSet
@@ -77,7 +77,7 @@ class Corpus:
 
     name: str
     ready: str
-    sources: tuple[Source, ...]
+    sources: tuple[PublicFile, ...]
     read: Callable[[Path], tuple[list[str], list[int]]]
     classes: int
     published: tuple[int, int, int]
@@ -342,10 +342,10 @@ def _ready(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sente
     )
 
 
-def ready_sources(name: str) -> dict[str, Source]:
+def ready_sources(name: str) -> dict[str, PublicFile]:
     """The files of the ready-made graphs of that name; they are offered as a shared folder, so fetched by hand."""
     files = {kind: f"{name}/raw/{name}_{kind}.{ending}" for kind, ending in READY_FILES.items()}
-    return {kind: Source(file, "", None, READY_ABOUT) for kind, file in files.items()}
+    return {kind: PublicFile(file, "", None, READY_ABOUT) for kind, file in files.items()}
 
 
 def _digest(path: Path) -> str:
@@ -484,19 +484,19 @@ SST2 = Corpus(
     name="good-sst2",
     ready="Graph-SST2",
     sources=(
-        Source(
+        PublicFile(
             "sst2/train.tsv",
             f"{SST2_COPY}/train.tsv",
             "e981ceb4fe6c9acd1c79851d0d091b9e78103f1f2a399ca83dda27915d41c56c",
             SST2_ABOUT,
         ),
-        Source(
+        PublicFile(
             "sst2/dev.tsv",
             f"{SST2_COPY}/dev.tsv",
             "84207e6be5873fb18db798cc6faec86871f5a426554650ff64a1c34e87665f6f",
             SST2_ABOUT,
         ),
-        Source(
+        PublicFile(
             "sst2/test.tsv",
             f"{SST2_COPY}/test.tsv",
             "fcd46f967b7b8efd8b5398481dadf873886298d092195167af907fd532e81e1c",
@@ -512,13 +512,13 @@ TWITTER = Corpus(
     name="good-twitter",
     ready="Graph-Twitter",
     sources=(
-        Source(
+        PublicFile(
             "twitter/train.raw",
             f"{TWITTER_COPY}/train.raw",
             "d33db1cf553ec0b65c4b503e736f10cb1a810d451ae466f5244724a61c935a8e",
             TWITTER_ABOUT,
         ),
-        Source(
+        PublicFile(
             "twitter/test.raw",
             f"{TWITTER_COPY}/test.raw",
             "bd93efaf67adc9c06c1f220a4f1e1a1122b5716573e9d62088cab64b1aa465b5",

@@ -23,7 +23,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.engine.calibration import calibrate, log_classes
 from goodformer.engine.conformal import conformal_rank, conformity, thresholds
 from goodformer.engine.observe import Ready, Seen, observe
-from goodformer.engine.unusual import SCORES, Candidate, available
+from goodformer.engine.unusual import DOMAIN_SCORES, Candidate, available
 from goodformer.methods.base import class_scores
 from goodformer.registry import InputError, first_mistake, unknown
 from goodformer.spec import Task
@@ -48,7 +48,7 @@ class Sureness:
     Attributes:
         task: What is predicted.
         temperature: What logits are divided by.
-        score: Name of the domain score, one of `SCORES`.
+        score: Name of the domain score, one of `DOMAIN_SCORES`.
         alpha: Share of usual graphs that may be called outside.
         reference: The validation graphs' unusualness, ascending, (n,).
         state: What the domain score learnt.
@@ -77,7 +77,7 @@ class Sureness:
             predictor: A trained method.
             train: Its training graphs; at most 5,000 of them are looked at, and none where the score needs none.
             id_val: Graphs distributed as these that the weights were not fitted to, with labels where there are any.
-            score: Domain score, one of `SCORES`.
+            score: Domain score, one of `DOMAIN_SCORES`.
             alpha: Share of usual graphs that may be called outside.
         """
         candidate = _candidate(score, alpha)
@@ -107,7 +107,7 @@ class Sureness:
     @property
     def embeds(self) -> bool:
         """Whether the domain score reads embeddings."""
-        return SCORES[self.score].embeds
+        return DOMAIN_SCORES[self.score].embeds
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities, (B, C)."""
@@ -115,7 +115,7 @@ class Sureness:
 
     def unusual(self, seen: Seen) -> Tensor:
         """How unusual graphs are, in the score's own unit, (B,)."""
-        return _ranked(SCORES[self.score].measure(self.task, dict(self.state), seen))
+        return _ranked(DOMAIN_SCORES[self.score].measure(self.task, dict(self.state), seen))
 
     def domain_score(self, unusual: Tensor) -> Tensor:
         """The share of validation graphs that are less unusual, (B,) in [0, 1]."""
@@ -221,11 +221,11 @@ def check_validation(id_val: GraphSet) -> None:
 
 def _candidate(score: str, alpha: float) -> Candidate:
     """The domain score of that name."""
-    if score not in SCORES:
-        raise unknown("domain score", score, SCORES)
+    if score not in DOMAIN_SCORES:
+        raise unknown("domain score", score, DOMAIN_SCORES)
     if not 0 < alpha < 1:
         raise InputError(f"alpha = {alpha:g} is not accepted; give a share between 0 and 1, e.g. 0.05.")
-    return SCORES[score]
+    return DOMAIN_SCORES[score]
 
 
 def _ranked(values: Tensor) -> Tensor:
@@ -249,8 +249,8 @@ def _read_description(path: Path, weights: str | None) -> _Description:
         description = _Description.model_validate(found)
     except ValidationError as error:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
-    if description.score not in SCORES:
-        raise unknown(f"domain score in {path}", description.score, SCORES)
+    if description.score not in DOMAIN_SCORES:
+        raise unknown(f"domain score in {path}", description.score, DOMAIN_SCORES)
     if weights is not None and description.weights not in (None, weights):
         raise InputError(f"{path} belongs to other weights; {MEND}.")
     return description

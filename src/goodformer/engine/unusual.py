@@ -134,7 +134,7 @@ def _embedding(seen: Seen) -> Tensor:
     return seen.embedding
 
 
-SCORES: dict[str, Candidate] = {
+DOMAIN_SCORES: dict[str, Candidate] = {
     "energy": Candidate("energy of the logits", energy),
     "doubt": Candidate("how small the largest probability is", doubt),
     "entropy": Candidate("entropy of the prediction", entropy),
@@ -154,7 +154,7 @@ def available(seen: Seen) -> list[str]:
     """The scores that graphs seen in this way have."""
     return [
         name
-        for name, score in SCORES.items()
+        for name, score in DOMAIN_SCORES.items()
         if (score.signal is None or score.signal in seen.signals) and not (score.embeds and seen.embedding is None)
     ]
 

@@ -24,7 +24,7 @@ HEADINGS = ("Splits", "Input", "Label", "Domain", "Source", "Licence", "Statisti
 COUNTED = 20
 """Graphs a domain needs for the balance of its classes to be counted among those of many domains."""
 
-SCORES = {
+TASKS = {
     "good-motif": "3 classes, accuracy",
     "sp-motif": "3 classes, accuracy",
     "good-hiv": "1 binary target, rocauc",
@@ -50,7 +50,7 @@ def glance(name: str, build: Callable[..., Any]) -> dict[str, str]:
         "name": name,
         "about": (inspect.getdoc(build) or "").partition("\n")[0],
         "domains": _domains(build),
-        "task": SCORES.get(name, "see its card"),
+        "task": TASKS.get(name, "see its card"),
     }
 
 

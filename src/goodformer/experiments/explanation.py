@@ -25,7 +25,7 @@ from goodformer.explain.record import edge_record, plain
 from goodformer.registry import InputError, unknown
 from goodformer.spec import SPLITS
 
-PICTURE, SCORES, SINGLE = "subgraphs", "edges.json", "graphs"
+PICTURE, EDGES, SINGLE = "subgraphs", "edges.json", "graphs"
 AGREEMENT = "agreement.json"
 PICTURE_LIMIT = 12
 
@@ -168,10 +168,10 @@ def explain_graphs(
         "explanation": found.source,
         "fidelity": None if found.worth is None else found.worth.summary(),
         **_draw(found, place, k, picture_limit, single_pictures, form, _as_molecules(predictor, found)),
-        "scores": str(place / SCORES),
+        "scores": str(place / EDGES),
         "graphs": [found.record(number, k) for number in range(len(found.graphs))],
     }
-    _write(place / SCORES, report)
+    _write(place / EDGES, report)
     return report
 
 

@@ -19,7 +19,7 @@ from goodformer.engine.observe import Seen, observe
 from goodformer.engine.record import identity, machine, source_commit, versions
 from goodformer.engine.store import merge_lines
 from goodformer.engine.uncertainty import DEFAULT, TRAINING_GRAPHS, Sureness, check_validation
-from goodformer.engine.unusual import SCORES, available, detection
+from goodformer.engine.unusual import DOMAIN_SCORES, available, detection
 from goodformer.experiments import tables
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
@@ -118,7 +118,9 @@ def rank(records: Sequence[Record]) -> list[dict[str, Any]]:
     has a say in what is chosen; ``auroc`` and what follows it are of test graphs and say what the choice is worth. A
     score that some runs do not have is averaged over those that do; ``everywhere`` says whether all have it.
     """
-    rows = [_row(name, [record for record in records if name in record["scores"]], len(records)) for name in SCORES]
+    rows = [
+        _row(name, [record for record in records if name in record["scores"]], len(records)) for name in DOMAIN_SCORES
+    ]
     return sorted((row for row in rows if row["runs"]), key=lambda row: -(row["auroc_val"] or 0))
 
 
@@ -169,7 +171,7 @@ RANKED = (
     *("score", "what", "AUROC validation", "AUROC test", "lowest", "FPR95", "outside ID", "outside OOD"),
     *("runs", "data sets"),
 )
-DETECTED = ("data set", "method", "model", "runs", *(f"`{name}`" for name in SCORES))
+DETECTED = ("data set", "method", "model", "runs", *(f"`{name}`" for name in DOMAIN_SCORES))
 SURE = (
     *("data set", "method", "model", "runs", "ECE ID, before", "after", "ECE OOD, before", "after"),
     *("coverage ID", "coverage OOD", "labels a set ID", "OOD"),
@@ -178,7 +180,7 @@ SURE = (
 
 def _detects(group: tuple[tuple[str, ...], Sequence[Record]]) -> list[str]:
     """Test AUROC of every score of one method on one model."""
-    return _cells(group, [("scores", name, "test", "auroc") for name in SCORES])
+    return _cells(group, [("scores", name, "test", "auroc") for name in DOMAIN_SCORES])
 
 
 def _sure(group: tuple[tuple[str, ...], Sequence[Record]]) -> list[str]:
@@ -216,7 +218,7 @@ def _row(name: str, records: Sequence[Record], count: int) -> dict[str, Any]:
 
     return {
         "score": name,
-        "about": SCORES[name].about,
+        "about": DOMAIN_SCORES[name].about,
         "auroc_val": mean("val", "auroc"),
         "auroc": mean("test", "auroc"),
         "lowest": min(_known(_entry(record, "scores", name, "test", "auroc") for record in records), default=None),
@@ -226,7 +228,7 @@ def _row(name: str, records: Sequence[Record], count: int) -> dict[str, Any]:
         "runs": len(records),
         "data_sets": len({_data_set(record) for record in records}),
         "everywhere": len(records) == count,
-        "baseline": SCORES[name].baseline,
+        "baseline": DOMAIN_SCORES[name].baseline,
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goodformer.experiments.presets import configure
-from goodformer.experiments.sources import configure_from
+from goodformer.experiments.settings_file import configure_from
 from goodformer.registry import InputError
 
 

@@ -57,7 +57,7 @@ class Meaning:
 
 
 @dataclass(frozen=True)
-class Model:
+class Trained:
     """A trained method with the meaning of its input and output."""
 
     predictor: Predictor
