@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.utils import to_networkx
 
-from goodformer.data.collection import Collection, both_directions, collect, join, pick
+from goodformer.data.collection import Collection, both_directions, collect, pick
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
-from goodformer.data.rows import Block
+from goodformer.data.rows import Block, join
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 

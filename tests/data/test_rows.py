@@ -22,9 +22,8 @@ from rdkit import Chem
 from torch_geometric.io import read_tu_data
 from torch_geometric.utils import to_networkx
 
-from goodformer.data.collection import join, read_collection
 from goodformer.data.molecule import FEATURES, featurise
-from goodformer.data.rows import Block, RowWriter, read_blocks
+from goodformer.data.rows import Block, RowWriter, join, read_blocks, read_collection
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 

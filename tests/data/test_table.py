@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from goodformer.data import Benchmark, load_benchmark, molecule
-from goodformer.data.collection import collect, read_collection
+from goodformer.data.collection import collect
 from goodformer.data.labels import Labels, read_labels
+from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
 from goodformer.data.table import assemble, digest, rejected_sentence, split_file

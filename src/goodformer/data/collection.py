@@ -9,8 +9,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -26,14 +25,9 @@ from goodformer.data.molecule import FEATURES, KEPT_FROM, Rejected, featurise, w
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 
-if TYPE_CHECKING:
-    from goodformer.data.rows import Block
-
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and truth values as the file has them, None where there is nothing."""
 
-WHOLE = 2**20
-"""Rows read at a time where all of them are wanted: so many molecules are featurised together, and kept on disk."""
 MOST_CODES = 100_000
 """Each code of a categorical feature has a vector of its own in a model, so there cannot be any number of them."""
 
@@ -121,26 +115,6 @@ def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool, first: 
     check_features(ready, described, "the graphs")
     rows = torch.arange(first, first + len(ready))  # (G,)
     return Collection(ready, described, rows, len(ready))
-
-
-def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection, Columns]:
-    """All rows of some blocks that follow each other, and their columns; ``where`` they come from, for messages."""
-    parts: list[Collection] = []
-    columns: Columns = {}
-    for block in blocks:
-        for name, values in block.columns.items():
-            columns.setdefault(name, []).extend(values)
-        parts.append(block.collection)
-    if not parts:
-        raise InputError(f"{where} holds no row; give at least one.")
-    return _joined(parts), columns
-
-
-def read_collection(path: str | Path, smiles: str = "smiles") -> tuple[Collection, Columns]:
-    """All graphs of a file and all its columns, see `goodformer.data.rows.read_blocks`."""
-    from goodformer.data.rows import read_blocks  # which needs Collection itself
-
-    return join(read_blocks(path, smiles, size=WHOLE), str(path))
 
 
 def both_directions(graphs: GraphSet) -> GraphSet:
@@ -242,7 +216,7 @@ def _told(values: Tensor, name: str) -> Features:
     return Features.categorical(*(code + 1 for code in largest))
 
 
-def _joined(parts: Sequence[Collection]) -> Collection:
+def joined(parts: Sequence[Collection]) -> Collection:
     """One collection of several, whose rows follow each other."""
     features = _common(parts)
     graphs = GraphSet.concat([cast_features(part.graphs, features) for part in parts])

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol, Self
 
 from goodformer import files
 from goodformer.data import json_rows, sdf, tu_folder
-from goodformer.data.collection import Collection, Columns, check_molecular, from_smiles, known_column
+from goodformer.data.collection import Collection, Columns, check_molecular, from_smiles, joined, known_column
 from goodformer.data.json_lines import read_lines
 from goodformer.data.values import plain_of, text_of
 from goodformer.registry import InputError
@@ -28,6 +28,8 @@ PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 LONGEST_FIELD = 2**27
 """Characters a field of a table may have; Python's own limit is 2^17."""
+WHOLE = 2**20
+"""Rows read at a time where all of them are wanted: so many molecules are featurised together, and kept on disk."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,24 @@ def read_blocks(
     if not place.is_file():
         raise InputError(f"there is no file {path}; give a table, an SDF or JSON lines file, or a TU folder.")
     return read(place, smiles, size, features)
+
+
+def read_collection(path: str | Path, smiles: str = "smiles") -> tuple[Collection, Columns]:
+    """All graphs of a file and all its columns, see `read_blocks`."""
+    return join(read_blocks(path, smiles, size=WHOLE), str(path))
+
+
+def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection, Columns]:
+    """All rows of some blocks that follow each other, and their columns; ``where`` they come from, for messages."""
+    parts: list[Collection] = []
+    columns: Columns = {}
+    for block in blocks:
+        for name, values in block.columns.items():
+            columns.setdefault(name, []).extend(values)
+        parts.append(block.collection)
+    if not parts:
+        raise InputError(f"{where} holds no row; give at least one.")
+    return joined(parts), columns
 
 
 Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from goodformer.data import molecule
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.collection import Collection, pick, read_collection
+from goodformer.data.collection import Collection, pick
 from goodformer.data.graphs import GraphSet
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.molecule import FEATURES, Rejected
+from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
 from goodformer.data.split_picture import draw_split
 from goodformer.data.splitters import distance_report, make_split
