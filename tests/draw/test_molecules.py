@@ -140,6 +140,29 @@ def test_codes_give_back_the_molecule(smiles: str) -> None:
     assert Chem.CanonSmiles(Chem.MolToSmiles(part.mol)) == Chem.CanonSmiles(smiles)
 
 
+def bond_length(path: Path, number: int) -> float:
+    """Length in pixels of the line of the first panel's bond, which no label shortens."""
+    for element in ElementTree.parse(path).iter():
+        line = re.match(r"M ([\d.]+),([\d.]+) L ([\d.]+),([\d.]+)$", element.get("d", "").strip())
+        if line and element.get("class", "").startswith(f"bond-{number} ") and "fill:none" in element.get("style", ""):
+            a, b, c, d = map(float, line.groups())
+            return float(np.hypot(a - c, b - d))
+    raise AssertionError("no such bond")
+
+
+def test_each_molecule_fills_its_own_panel(tmp_path: Path) -> None:
+    shares = {}
+    for name, other in (("small", "CCCC"), ("large", "C" * 60)):
+        both = [graph_of("CCCC"), graph_of(other)]
+        path = tmp_path / f"{name}.svg"
+        ends = [graph.edge_index for graph in both]
+        draw_molecules(["CCCC", other], ends, [scored(graph) for graph in both], path, ["", ""])
+        width = float(re.search(r"width='(\d+)px'", path.read_text())[1]) / 2
+        shares[name] = bond_length(path, 0) / width
+    assert shares["large"] == pytest.approx(shares["small"], rel=0.1)
+    assert shares["small"] > 0.08
+
+
 def test_a_long_title_is_cut_and_a_large_molecule_gets_a_large_panel(tmp_path: Path) -> None:
     small, large = "CCO", "CC" * 40
     sizes = []

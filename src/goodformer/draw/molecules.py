@@ -41,8 +41,10 @@ WIDE = 560
 """Pixels from which on the key fits on one line."""
 MIDDLE, START = 0, 1
 """RDKit's codes for the alignment of letters."""
-SMALLEST, LARGEST = 380, 900
-"""Width in pixels of the panel of a small and of a very large molecule."""
+SMALLEST, LARGEST, WIDEST = 380, 900, 1680
+"""Width in pixels of the panel of a small and of a very large molecule, and of panels side by side."""
+LONGEST_BOND = 0.095
+"""Length of a bond as a share of its panel's width, unless the molecule is too large for that."""
 PER_LENGTH = 23
 """Pixels of a panel for each unit of a molecule's length; a bond is 1.5 units long."""
 TITLE_SIZE, LINE = 16, 22
@@ -216,12 +218,12 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str])
     """The finished picture: panels in rows, a title under each, a key under all."""
     columns = min(len(parts), COLUMNS)
     rows = -(-len(parts) // columns)
-    width = _panel_width(parts)
+    width = _panel_width(parts, columns)
     height, lines = round(0.8 * width), max(title.count("\n") + 1 for title in titles)
     pitch = height + LINE * lines + 14
     canvas = canvas_of(columns * width, rows * pitch + _key_height(columns * width), width, height)
     canvas.ClearDrawing()
-    _set_options(canvas.drawOptions())
+    _set_options(canvas.drawOptions(), width)
     corners = [(place % columns * width, place // columns * pitch) for place in range(len(parts))]
     for part, title, corner in zip(parts, titles, corners, strict=True):
         _draw_one(canvas, part, corner)
@@ -234,17 +236,18 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str])
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _panel_width(parts: Sequence[Highlights]) -> int:
-    """Wide enough for the longest molecule."""
-    return int(min(max(SMALLEST, PER_LENGTH * max(part.length for part in parts)), LARGEST))
+def _panel_width(parts: Sequence[Highlights], columns: int) -> int:
+    """Wide enough for the longest molecule, as long as all columns can be looked at together."""
+    wanted = max(SMALLEST, PER_LENGTH * max(part.length for part in parts))
+    return int(min(wanted, LARGEST, WIDEST / columns))
 
 
-def _set_options(options: Any) -> None:
-    """Black letters and lines on coloured bands."""
+def _set_options(options: Any, width: int) -> None:
+    """Black letters and lines on coloured bands; each molecule is as large as its own panel lets it be."""
     options.useBWAtomPalette()
     options.prepareMolsBeforeDrawing = False
     options.clearBackground = False  # done once for all panels
-    options.fixedBondLength = 36
+    options.fixedBondLength = LONGEST_BOND * width
     options.bondLineWidth = BOND
     options.scaleBondWidth = False
     options.flagCloseContactsDist = -1  # crowded atoms are no matter of the explanation
