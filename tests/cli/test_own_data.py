@@ -12,8 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rdkit import Chem
 
 from goodformer import cli
+from goodformer.apply.explain import Shown
+from goodformer.data.rows import read_collection
 from tests.apply.molecules import write_table
 from tests.cli.conftest import Command
 
@@ -223,6 +226,21 @@ def test_scores_are_aligned_with_atoms_and_bonds(model: Path, command: Command) 
     assert Path("why/subgraphs.png").stat().st_size > 5000
     assert answer.json["explanation"] == "post-hoc"
     assert len(rows_of(Path("why/answers.csv"))) == 3
+
+
+def test_atoms_of_an_sdf_record_keep_its_numbers(model: Path, command: Command) -> None:
+    """The canonical SMILES of the same molecule begins with another atom."""
+    mol = Chem.MolFromSmiles("[O-][N+](=O)Cc1ccccc1")
+    bonds = {tuple(sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))) for bond in mol.GetBonds()}
+    Path("new.sdf").write_text(f"{Chem.MolToMolBlock(mol)}$$$$\n")
+    assert not Chem.MolToSmiles(mol).startswith("[O-]")
+    why = command("explain", model, "new.sdf", "-o", "why", "--json")
+    assert why.code == 0
+    edges = rows_of(Path("why/edges.csv"))
+    assert {(int(row["source"]), int(row["target"])) for row in edges} == bonds
+    shown = Shown(1)
+    shown.add(read_collection("new.sdf")[0])
+    assert shown.smiles is None  # so the picture is drawn from the record's own atoms
 
 
 @pytest.mark.parametrize(

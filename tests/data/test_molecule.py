@@ -209,10 +209,14 @@ def test_many_are_kept_without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
     monkeypatch.setattr(molecule, "KEPT_FROM", 10)
     first, names = featurise(SMILES), scaffolds(SMILES)
+    blocks = [Chem.MolToMolBlock(Chem.MolFromSmiles("C" * size)) for size in range(1, 12)]
+    chains = featurise_blocks(blocks)
     monkeypatch.setattr(molecule, "_read_chunk", never)
     monkeypatch.setattr(molecule, "_scaffold_chunk", never)
     same(first, featurise(SMILES))
     assert scaffolds(SMILES) == names
+    same(chains, featurise_blocks(blocks))
+    assert featurise_blocks(blocks).smiles == chains.smiles == tuple("C" * size for size in range(1, 12))
 
 
 def never(*_: object, **__: object) -> None:
@@ -223,7 +227,7 @@ def test_another_version_is_another_result(monkeypatch: pytest.MonkeyPatch) -> N
     key = molecule._key("smiles", SMILES, None)
     monkeypatch.setattr(molecule, "RDKIT", "1999.1")
     assert molecule._key("smiles", SMILES, None) != key
-    assert molecule._key("block", SMILES, None) != molecule._key("smiles", SMILES, None)
+    assert molecule._key(molecule.BLOCK, SMILES, None) != molecule._key("smiles", SMILES, None)
 
 
 def test_mol_blocks() -> None:
@@ -233,6 +237,7 @@ def test_mol_blocks() -> None:
     assert made.rows.tolist() == [0, 1, 2, 3]
     assert [one.row for one in made.rejected] == [4, 5]
     assert made.rejected[0].reason
+    assert made.smiles == tuple(map(Chem.CanonSmiles, smiles))
     same_as_pyg(made, smiles)
 
 

@@ -23,7 +23,8 @@ from torch_geometric.io import read_tu_data
 from torch_geometric.utils import to_networkx
 
 from goodformer.data.molecule import FEATURES, featurise
-from goodformer.data.rows import Block, RowWriter, join, read_blocks, read_collection
+from goodformer.data.rows import Block, RowWriter, join, read_blocks, read_collection, separator_note
+from goodformer.data.splitters import distance_report, make_split
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 
@@ -113,7 +114,7 @@ def test_a_block_may_hold_no_molecule_at_all(tmp_path: Path) -> None:
         ("a.csv", b"smiles\n\xff\xfe\n", "not text in UTF-8"),
         ("a.csv", "SMILES,y\nC,1\n", "no column 'smiles'; did you mean 'SMILES'. its columns are: SMILES, y"),
         ("a.csv", "smiles\n", "holds no row"),
-        ("a.tsv", "smiles,y\nC,1\n", "no column 'smiles'"),
+        ("a.tsv", "name,y\nC,1\n", "no column 'smiles'; its columns are: name, y"),
         ("a.xlsx", "x", r"of a kind that is not read \(.xlsx\); give .csv, .tsv, .parquet, .sdf, .jsonl or a TU"),
         ("a", "x", "no suffix"),
         ("a.pt", "x", "is a pickle, which can run any code .* pass the list of graphs to .*collect"),
@@ -172,6 +173,33 @@ def test_real_rows_that_rdkit_rejects() -> None:
         assert read["smiles"][one.row] == one.text
         assert Chem.MolFromSmiles(one.text) is None
         assert one.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "note"),
+    [
+        ("a.csv", "id;smiles;y\n1;C(,);0\n", "a.csv is separated by semicolons, not commas, and was read so."),
+        ("a.csv", "id\tsmiles\ty\n1\tC(,)\t0\n", "a.csv is separated by tabs, not commas, and was read so."),
+        ("a.tsv", 'id,smiles,y\n1,"C(,)",0\n', "a.tsv is separated by commas, not tabs, and was read so."),
+        ("a.csv", '\ufeffid;"smiles";y\r\n1;"C(,)";0\r\n', "a.csv is separated by semicolons, not commas,"),
+        ("a.csv", 'id,smiles,y\n1,"C(,)",0\n', ""),
+        ("a.csv", 'id,smiles,"y"\n1,"C(,)",0\n', ""),
+    ],
+)
+def test_what_separates_fields_is_told_by_the_first_line(tmp_path: Path, name: str, text: str, note: str) -> None:
+    path = written(tmp_path / name, text)
+    assert columns(path) == {"id": ["1"], "smiles": ["C(,)"], "y": ["0"]}
+    assert separator_note(path).startswith(note)
+    assert bool(separator_note(path)) == bool(note)
+
+
+def test_the_suffix_decides_where_it_can(tmp_path: Path) -> None:
+    """A semicolon in a name of a column is no separator as long as the wanted column is there."""
+    path = written(tmp_path / "a.csv", "smiles,dose; mg\nCC,1;2\n")
+    assert columns(path) == {"smiles": ["CC"], "dose; mg": ["1;2"]}
+    assert columns(written(tmp_path / "b.csv", "smiles\nCC\n")) == {"smiles": ["CC"]}
+    with pytest.raises(InputError, match=r"did you mean 'SMILES'.* its columns are: id, SMILES"):
+        columns(written(tmp_path / "c.csv", "id;SMILES\n1;CC\n"))
 
 
 # Parquet --------------------------------------------------------------------------------------------------------------
@@ -248,9 +276,26 @@ def test_sdf_records_are_molecules_and_their_properties_columns(tmp_path: Path) 
         "y": ["1", None, "0"],
         "z": [None, "two\nlines", "b"],
     }
-    assert collection.smiles is None
+    assert collection.smiles == ("CCO", "Cc1ccccc1", "CN")
+    assert not collection.as_written  # the second begins with its methyl group, the record with the ring
     assert collection.rows.tolist() == [0, 1, 2]
     assert torch.equal(collection.graphs.node["x"], featurise(["CCO", "c1ccccc1C", "CN"]).graphs.node["x"])
+
+
+def test_sdf_is_split_and_compared_as_the_same_smiles_are(tmp_path: Path) -> None:
+    smiles = [f"{ring}{'C' * size}" for ring in ("c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccoc1") for size in range(8)]
+    table = {"smiles": smiles, "y": ["01"[number % 2] for number in range(len(smiles))]}
+    (tmp_path / "a.csv").write_text("smiles,y\n" + "\n".join(map(",".join, zip(*table.values(), strict=True))))
+    sdf(tmp_path / "a.sdf", smiles, [{"y": value} for value in table["y"]])
+    made = {}
+    for kind in ("csv", "sdf"):
+        collection, read = read_collection(tmp_path / f"a.{kind}")
+        splits = {how: make_split(how, collection, read) for how in ("auto", "scaffold", "cluster", "random")}
+        assert splits["auto"].by == "scaffold"
+        reports = {how: distance_report(split, collection) for how, split in splits.items()}
+        made[kind] = {how: (split.part.tolist(), reports[how]) for how, split in splits.items()}
+    assert made["csv"] == made["sdf"]
+    assert made["sdf"]["scaffold"][1]["parts"]["test"]["nearest_mean"] > 0
 
 
 def test_sdf_records_that_are_no_molecules_are_listed(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_rows_without_graph_label_or_value_are_in_no_part() -> None:
         ("column:a", "a is 'same' for all 20 rows; split by something that differs"),
         ("size", "size is '2' for all 20 rows"),
         ("cluster", "cluster is 'cluster 0' for all 20 rows"),
-        ("scaffold", "scaffolds are known of SMILES only"),
+        ("scaffold", "only molecules have scaffolds"),
         ("file:none.json", "cannot read the split none.json"),
     ],
 )

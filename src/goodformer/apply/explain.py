@@ -92,7 +92,7 @@ class Shown:
         count: How many there are to be.
         graphs: Those so far.
         names: What each is called.
-        smiles: The SMILES of each, None where the file holds graphs.
+        smiles: The SMILES of each, None where atoms are not in its order or the file holds other graphs.
     """
 
     count: int
@@ -105,7 +105,7 @@ class Shown:
         wanted = range(min(self.count - len(self.graphs), len(collection.graphs)))
         self.graphs += [collection.graphs[place] for place in wanted]
         self.names += [f"row {int(collection.rows[place]) + 1}" for place in wanted]
-        if collection.smiles is not None:
+        if collection.smiles is not None and collection.as_written:
             self.smiles = [*(self.smiles or []), *(collection.smiles[place] for place in wanted)]
 
 

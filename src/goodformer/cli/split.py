@@ -52,7 +52,8 @@ def _show(report: dict[str, Any]) -> None:
     rows = [[name, *(_brief(part[key]) for key in keys)] for name, part in report["parts"].items()]
     title = f"{report['file']} split by {report['by']}"
     output.table(["part", *(COLUMNS[key] for key in keys)], rows, title, _legend(report, keys))
-    for line in (report["sentence"], report["rejected_sentence"], _left_out(report)):
+    notes = (f"note: {note}" for note in report["notes"])
+    for line in (report["sentence"], report["rejected_sentence"], _left_out(report), *notes):
         if line:
             typer.echo(line)
     typer.echo(f"split: {report['split']}")

@@ -43,6 +43,7 @@ class Collection:
         count: Number of rows of the source, or, of a block, of the rows in it.
         smiles: The SMILES of each graph, where they are molecules.
         rejected: Rows without a graph, and why.
+        as_written: Whether atoms have the order of the SMILES; those of an SDF file have that of their record.
     """
 
     graphs: GraphSet
@@ -51,6 +52,7 @@ class Collection:
     count: int
     smiles: tuple[str, ...] | None = None
     rejected: tuple[Rejected, ...] = ()
+    as_written: bool = True
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -223,7 +225,8 @@ def joined(parts: Sequence[Collection]) -> Collection:
     smiles = None if parts[0].smiles is None else tuple(one for part in parts for one in part.smiles or ())
     rows = torch.cat([part.rows for part in parts])  # (G,)
     rejected = tuple(one for part in parts for one in part.rejected)
-    return Collection(graphs, features, rows, sum(part.count for part in parts), smiles, rejected)
+    count = sum(part.count for part in parts)
+    return Collection(graphs, features, rows, count, smiles, rejected, all(part.as_written for part in parts))
 
 
 def _common(parts: Sequence[Collection]) -> FeatureSpec:

@@ -56,7 +56,7 @@ def by_scaffold(collection: Collection, seed: int = 0) -> Domains:
     something of the notation and little of chemistry; so does an alphabet among scaffolds that occur once.
     """
     if collection.smiles is None:
-        raise InputError("scaffolds are known of SMILES only; split these graphs by size or cluster instead.")
+        raise InputError("only molecules have scaffolds; split these graphs by size or cluster instead.")
     many = len(collection.smiles) >= KEPT_FROM
     found = scaffolds(collection.smiles, processes=worker_count() if many else 1)
     return _commonest_first([text or NO_RING for text in found], seed)

@@ -26,6 +26,8 @@ from goodformer.spec import FeatureSpec
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""What may separate fields, whatever the suffix says."""
 LONGEST_FIELD = 2**27
 """Characters a field of a table may have; Python's own limit is 2^17."""
 WHOLE = 2**20
@@ -59,7 +61,8 @@ def read_blocks(
     Tables (``.csv``, ``.tsv``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record, whose
     properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.json_lines`), or a molecule under the
     key that ``smiles`` names. A folder in the format of the TU collection is read whole; its graph labels are the
-    column ``label``.
+    column ``label``. A table whose first line has the wanted column only when cut at commas, semicolons or tabs, not
+    at what its suffix says, is cut there (`separator_note`).
 
     Args:
         path: The file or folder.
@@ -140,15 +143,35 @@ def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec |
 
 
 def _text_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    return _table_blocks(_text_parts(path, size), smiles, features, str(path))
+    return _table_blocks(_text_parts(path, size, smiles), smiles, features, str(path))
 
 
-def _text_parts(path: Path, size: int) -> Iterator[Columns]:
+def separator_note(path: str | Path, smiles: str = "smiles") -> str:
+    """One sentence where a table is not separated as its suffix says, empty where it is, or is no such table."""
+    place = Path(path)
+    usual = DELIMITERS.get(place.suffix.lower())
+    if usual is None or not place.is_file() or (found := _delimiter(place, smiles)) == usual:
+        return ""
+    return f"{place.name} is separated by {SEPARATORS[found]}, not {SEPARATORS[usual]}, and was read so."
+
+
+def _delimiter(path: Path, wanted: str) -> str:
+    """What separates fields: what the suffix says, unless only another one yields the wanted column, or any at all."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+    usual = DELIMITERS[path.suffix.lower()]
+    headers = {one: next(csv.reader([line], delimiter=one), []) for one in (usual, *SEPARATORS)}
+    having = [one for one, names in headers.items() if wanted in names]
+    cutting = [one for one, names in headers.items() if len(names) > 1]
+    return (having or cutting or [usual])[0]
+
+
+def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
     """The columns of a CSV or TSV file, ``size`` rows at a time; at least one part, so that headings are known."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=DELIMITERS[path.suffix.lower()], strict=True)
+            reader = csv.reader(file, delimiter=_delimiter(path, wanted), strict=True)
             header = _header(next(reader, []), path)
             rows = _fields(reader, len(header), path)
             part = list(islice(rows, size))

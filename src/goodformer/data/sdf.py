@@ -60,12 +60,13 @@ def property_names(path: Path) -> list[str]:
 def collection(records: Sequence[Record], first: int) -> Collection:
     """The molecules of some records, the first of which has the given number.
 
-    Atoms are numbered as in the record; hydrogens that are written out are left out. There are no SMILES: theirs would
-    number the atoms otherwise, so that scores of atoms could not be told apart any more.
+    Atoms are numbered as in the record; hydrogens that are written out are left out. The SMILES say which molecules
+    these are, but number the atoms otherwise.
     """
     molecules = featurise_blocks([record.block for record in records])
     rejected = tuple(replace(one, row=one.row + first, text=records[one.row].title) for one in molecules.rejected)
-    return Collection(molecules.graphs, FEATURES, molecules.rows + first, len(records), None, rejected)
+    rows = molecules.rows + first  # (G,)
+    return Collection(molecules.graphs, FEATURES, rows, len(records), molecules.smiles, rejected, as_written=False)
 
 
 def _record(lines: list[bytes]) -> Record:

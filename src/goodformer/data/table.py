@@ -20,14 +20,14 @@ from goodformer.data.collection import Collection, pick
 from goodformer.data.graphs import GraphSet
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.molecule import FEATURES, Rejected
-from goodformer.data.rows import read_collection
+from goodformer.data.rows import read_collection, separator_note
 from goodformer.data.shift import Split
 from goodformer.data.split_picture import draw_split
 from goodformer.data.splitters import distance_report, make_split
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the same file gives other graphs or another split."""
 FILE = "file:"
 LISTED = 5
@@ -72,8 +72,8 @@ def table(
     with a new file but refuses it.
 
     Splits: rows by the domain that ``split`` names, the first domains train, the last test; ``auto`` takes scaffolds
-        for SMILES, sizes otherwise.
-    Input: SMILES (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features the file gives them.
+        for molecules, sizes otherwise.
+    Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features the file gives them.
     Label: two values are a binary target, more are classes, several columns are several binary targets.
     Domain: what ``split`` names.
     Source: your file.
@@ -185,6 +185,7 @@ def split_file(
     split = make_split(how, collection, columns, y, seed)
     report = {"file": Path(path).name, **distance_report(split, collection, y, seed)}
     report["class_names"] = None if labels is None else dict(labels.classes)
+    report["notes"] = [note] if (note := separator_note(path, smiles)) else []
     report["rejected"] = [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
     report["rejected_sentence"] = rejected_sentence(collection.rejected, Path(path).name)
     drawn = None if picture is None else str(draw_split(split, picture))
