@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -28,6 +29,7 @@ def unknown(kind: str, got: str, accepted: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {got!r}; {hint}")
 
 
+@cache
 def settings_model(build: Callable[..., Any]) -> type[BaseModel]:
     """A pydantic model of the keyword-only parameters of ``build``."""
     hints = get_type_hints(build.__init__ if inspect.isclass(build) else build, include_extras=True)

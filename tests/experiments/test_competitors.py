@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from goodformer.experiments.competitors import ALL, PAPER, competitor, competitors
-from goodformer.experiments.paper import published
-from goodformer.experiments.presets import configure, read_settings
+from goodformer.experiments.paper import leaderboard, published
+from goodformer.experiments.presets import configure, presets, read_settings
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
 from goodformer.registry import InputError
@@ -21,6 +21,9 @@ NAMES = [
     *("dir", "grea", "gil", "gsat", "ciga", "imold", "cal-plus"),
     *("graphormer", "gps", "exphormer"),
     "goodformer",
+]
+CHANGES = [
+    *("without-entropy", "gil-generator", "without-encoder", "laplacian-input", "signnet-input", "mlp-predictor"),
 ]
 
 
@@ -84,6 +87,33 @@ def test_graphgps_with_goodformer_s_inputs() -> None:
     assert (config.model["name"], config.method["name"]) == ("gps", "erm")
 
 
+ALIKE = ["erm alike", "gsat alike", "ciga alike", "imold alike", "gps alike", "erm on goodformer alike"]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_row_alike_has_what_goodformer_has_beside_its_method(name: str) -> None:
+    ours, plain = configure(BASIS), competitor(name.removesuffix(" alike"), "good-motif").configure(BASIS)
+    alike = competitor(name, "good-motif").configure(BASIS)
+    for setting in ("inputs", "aggregation"):
+        assert alike.model[setting] == ours.model[setting]
+    assert alike.training.average == "ema"
+    assert alike.training.average_decay == ours.training.average_decay
+    kept = {"inputs", "aggregation"}
+    assert {k: v for k, v in alike.model.items() if k not in kept} == {
+        k: v for k, v in plain.model.items() if k not in kept
+    }
+    assert alike.method == plain.method
+    assert alike.training.learning_rate == plain.training.learning_rate
+    assert published("ood_test", alike.dataset, competitor(name, "good-motif").published) is None
+
+
+def test_what_a_model_does_not_have_is_not_given_to_it() -> None:
+    """Graphormer has no messages to aggregate."""
+    config = competitor("graphormer alike", "good-motif").configure(BASIS)
+    assert config.model["inputs"] == configure(BASIS).model["inputs"]
+    assert competitor("gsat alike:as_published", "good-motif").name == "gsat alike:as_published"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -105,7 +135,10 @@ def test_every_table_of_the_paper_is_whole() -> None:
     paper = read_settings("paper")
     main = {key: rows for key, rows in paper["ood_test"].items() if not key.startswith("sp-motif")}
     assert len(main) == 7
-    assert all(list(rows) == NAMES for rows in main.values())
+    assert all([row for row in rows if ":" not in row] == NAMES for rows in main.values())
+    changed = [[row.partition(":")[2] for row in rows if ":" in row] for rows in main.values()]
+    assert [rows for rows in changed if rows] == [CHANGES] * 4  # Motif and HIV, two domains each
+    assert set(CHANGES) <= set(presets("goodformer"))
     spurious = [rows for key, rows in paper["ood_test"].items() if key.startswith("sp-motif")]
     assert [list(rows) for rows in spurious] == [["gps", "exphormer", "goodformer"]] * 3
     assert list(paper["precision_at_10"]["good-motif/basis"]) == ["dir", "gsat", "ciga", "goodformer"]
@@ -134,9 +167,20 @@ def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
         ("ood_test", {"name": "sp-motif", "bias": 0.5}, "exphormer", (40.17, 6.07)),
         ("precision_at_10", BASIS, "gsat", (0.396, 0.077)),
         ("precision_at_10", SIZE, "gsat", None),
+        ("ood_test", SIZE, "goodformer:without-entropy", (69.84, 6.48)),
+        ("ood_test", {"name": "good-hiv", "domain": "size"}, "goodformer:mlp-predictor", (59.70, 3.06)),
+        ("ood_test", BASIS, competitor("goodformer:default-without-walks", "good-motif").published, None),
+        ("ood_test", BASIS, competitor("ciga:v1", "good-motif").published, None),
         ("ood_test", {**BASIS, "shift": "concept"}, "erm", None),
         ("ood_test", {"name": "sp-motif", "bias": 0.8}, "gps", None),
     ],
 )
 def test_figures_of_the_paper(figure: str, dataset: dict[str, Any], row: str, expected: Any) -> None:
     assert published(figure, dataset, row) == expected
+
+
+def test_the_leaderboard_is_of_concept_shift_alone() -> None:
+    assert leaderboard({**BASIS, "shift": "concept"}, "dir") == (82.96, 4.47)
+    assert leaderboard({**SIZE, "shift": "concept"}, "erm") == (70.83, 0.79)
+    assert leaderboard({**BASIS, "shift": "covariate"}, "erm") is None
+    assert leaderboard({**BASIS, "shift": "concept"}, "goodformer") is None

@@ -23,6 +23,7 @@ from goodformer.cli import (
     methods,
     predict,
     quickstart,
+    reproduce,
     runs,
     split,
     sureness,
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Your own data": (split, fit, predict, explain),
-    "Benchmarks": (quickstart, train, compare, evaluate, sureness, theory, bench),
+    "Benchmarks": (quickstart, train, compare, reproduce, evaluate, sureness, theory, bench),
 }
 for panel, commands in PANELS.items():
     for command in commands:

@@ -111,12 +111,18 @@ def runs(comparison: Comparison, root: Path) -> list[Run]:
 def records(comparison: Comparison, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
     """What is known of a comparison's runs, by id: from files of records, and from run folders, which win."""
     wanted = {config.id for config in comparison.configs.values()}
+    found = {one: record for one, record in recorded(sources).items() if one in wanted}
+    return found | {run.config.id: run.summary for run in runs(comparison, root) if run.summary}
+
+
+def recorded(sources: Sequence[Path]) -> dict[str, Record]:
+    """All records of files or folders by the ids their settings have today."""
     found: dict[str, Record] = {}
     for source in sources:
         if not source.exists():
             raise InputError(f"there is no {source}; give a file of records or a folder that holds some.")
-        found |= {one: record for record in read_records(source) if (one := _id(record)) in wanted}
-    return found | {run.config.id: run.summary for run in runs(comparison, root) if run.summary}
+        found |= {one: record for record in read_records(source) if (one := _id(record)) is not None}
+    return found
 
 
 def report(
@@ -168,16 +174,15 @@ def _row(
         "epochs": config.training.epochs,
         "seeds": list(done),
         "failed": {str(seed): failures[config.id] for seed, config in configs.items() if config.id in failures},
-        **{figure: _figure(figure, done.values()) for figure in FIGURES},
+        **{name: figure(name, done.values()) for name in FIGURES},
         "seconds_per_epoch": seconds[0] if seconds else None,
         "paper": {key: _published(key, config.dataset, row) for key in ("ood_test", "precision_at_10")},
     }
 
 
-def _figure(figure: str, done: Iterable[Record]) -> dict[str, Any] | None:
+def figure(name: str, done: Iterable[Record]) -> dict[str, Any] | None:
     """Mean and deviation of a figure over the seeds that have it."""
-    values = [record.get(figure) for record in done]
-    found = moments(values, 100 if figure in PERCENT else 1)
+    found = moments([record.get(name) for record in done], 100 if name in PERCENT else 1)
     return None if found is None else {"mean": found[0], "std": found[1] if len(found) > 1 else None}
 
 

@@ -1,13 +1,14 @@
 """The rows of a comparison: a method on a model, under a name a user can type.
 
 The fourteen rows of the paper's main table have names of their own. Any other pair is a row, too, written
-``METHOD on MODEL``, and ``NAME:PRESET`` is a row under other settings of its method.
+``METHOD on MODEL``; ``NAME:PRESET`` is a row under other settings of its method, and ``NAME alike`` one with what
+GOODFormer has beside its method.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,11 @@ GENERAL, GRAPH, TRANSFORMER, OURS, OTHER = (
 PLAIN_GNN, GNN = "gin", "gin-vn"
 WITHOUT_VIRTUAL_NODE = ("good-motif", "sp-motif")
 """Benchmarks whose GNNs have no virtual node, as in the GOOD benchmark."""
+ALIKE = " alike"
+SHARED = ("model.inputs", "model.aggregation", "training.average", "training.average_decay")
+"""What GOODFormer has by default that any row can have, too, whatever its method: a row ``NAME alike`` takes it."""
+WHOLE = ("default", "paper", "as_published")
+"""Presets that are the method itself; all others change something of it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Competitor:
         method: Name of a method.
         model: Name of a model; None stands for the GNN of the benchmark.
         preset: Which of the method's presets it is trained under.
-        borrowed: Settings of the model that are taken from GOODFormer's model.
+        borrowed: Settings that are taken from GOODFormer's default, as ``model.inputs``, where its model has them.
     """
 
     name: str
@@ -55,7 +61,7 @@ class Competitor:
     @property
     def published(self) -> str:
         """The name of the row in the paper's tables, if it is there at all."""
-        return self.name.partition(":")[0]
+        return self.name.partition(":")[0] if self.preset in WHOLE else self.name
 
     def model_on(self, dataset: str) -> str:
         """The model it has on a data set."""
@@ -69,10 +75,17 @@ class Competitor:
         self, dataset: Mapping[str, Any], budget: str = "full", seed: int = 0, overrides: Sequence[str] = ()
     ) -> RunConfig:
         """The configuration of its run with a seed."""
-        ours = configure(dataset).model if self.borrowed else {}
-        taken = [f"model.{setting}={json.dumps(ours[setting])}" for setting in self.borrowed]
         model = self.model_on(dataset["name"])
-        return configure(dataset, self.method, model, self.preset, budget, seed, [*taken, *overrides])
+        lines = [*self._taken(dataset, model), *overrides]
+        return configure(dataset, self.method, model, self.preset, budget, seed, lines)
+
+    def _taken(self, dataset: Mapping[str, Any], model: str) -> Iterator[str]:
+        """GOODFormer's values of what is borrowed, as overrides; what the model does not have is left out."""
+        ours = configure(dataset).to_dict() if self.borrowed else {}
+        for path in self.borrowed:
+            part, _, setting = path.partition(".")
+            if part != "model" or setting in MODELS.settings(model).model_fields:
+                yield f"{path}={json.dumps(ours[part][setting])}"
 
 
 PAPER = (
@@ -95,7 +108,7 @@ PAPER = (
 
 EXTRA = (
     # GOODFormer reads closed walks beside the node features; this row shows what they alone do for GraphGPS.
-    Competitor("gps-inputs", "GraphGPS, GOODFormer's inputs", OTHER, "erm", "gps", borrowed=("inputs",)),
+    Competitor("gps-inputs", "GraphGPS, GOODFormer's inputs", OTHER, "erm", "gps", borrowed=("model.inputs",)),
 )
 """Rows that are not in the paper, run only where they are named."""
 
@@ -123,9 +136,12 @@ def competitors(words: str, dataset: str) -> list[Competitor]:
 
 
 def competitor(word: str, dataset: str) -> Competitor:
-    """The row a user typed: a name, ``METHOD on MODEL``, either with ``:PRESET`` behind it."""
+    """The row a user typed: a name or ``METHOD on MODEL``, `` alike`` and ``:PRESET`` behind it where wanted."""
     name, colon, preset = word.partition(":")
-    row = _pair(name, dataset) if " on " in name else _named(name, dataset)
+    plain = name.removesuffix(ALIKE)
+    row = _pair(plain, dataset) if " on " in plain else _named(plain, dataset)
+    if plain != name:
+        row = replace(row, name=f"{row.name}{ALIKE}", title=f"{row.title}{ALIKE}", borrowed=SHARED)
     if not colon or preset == row.preset:
         return row
     return replace(row, name=f"{row.name}:{preset}", title=f"{row.title} ({preset})", preset=preset)

@@ -29,7 +29,29 @@ def published(figure: str, dataset: Mapping[str, Any], row: str) -> Figure | Non
     theirs = {"shift": "covariate", **THEIRS.get(dataset["name"], {})}
     if any(dataset.get(name, value) != value for name, value in theirs.items()):
         return None
-    found = read_settings("paper")[figure].get(_key(dataset), {}).get(row)
+    return _figure(figure, dataset, row)
+
+
+def leaderboard(dataset: Mapping[str, Any], row: str) -> Figure | None:
+    """What the leaderboard of the GOOD benchmark reports for concept shift, None where it reports nothing."""
+    return _figure("concept", dataset, row) if dataset.get("shift") == "concept" else None
+
+
+def seconds(dataset: Mapping[str, Any], row: str, what: str) -> float | None:
+    """Seconds an epoch that the paper reports for ``training`` or ``inference``."""
+    found: dict[str, float] = read_settings("paper")["seconds_per_epoch"].get(_key(dataset), {}).get(row, {})
+    return found.get(what)
+
+
+def training_graphs(dataset: Mapping[str, Any]) -> int | None:
+    """The number of training graphs that the paper reports of a data set."""
+    found: int | None = read_settings("paper")["training_graphs"].get(_key(dataset))
+    return found
+
+
+def _figure(table: str, dataset: Mapping[str, Any], row: str) -> Figure | None:
+    """Mean and deviation in a table of the file of figures."""
+    found = read_settings("paper")[table].get(_key(dataset), {}).get(row)
     return None if found is None else (found[0], found[1])
 
 

@@ -1,4 +1,4 @@
-"""A comparison's report as a table: for a terminal, in Markdown, in LaTeX."""
+"""Tables of cells with best ones marked, for a terminal, in Markdown, in LaTeX; and a comparison's report as one."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ METRICS = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one place of a table: a word or a mean, its deviation, and its place among its column."""
+    """What stands in one place of a table: a word or a mean, its deviation, a remark, its place among its column."""
 
     text: str
     deviation: str = ""
     place: int = 0
     value: float | None = None
+    remark: str = ""
 
     def plain(self) -> str:
         """For a terminal."""
-        return f"{self.text} ±{self.deviation}" if self.deviation else self.text
+        return " ".join(part for part in (self.text, self.deviation and f"±{self.deviation}", self.remark) if part)
 
     def markdown(self) -> str:
         """In Markdown, the best one bold."""
@@ -41,7 +42,8 @@ class Cell:
     def latex(self) -> str:
         """In LaTeX, the best one bold and the second underlined."""
         mean = {1: rf"\textbf{{{self.text}}}", 2: rf"\underline{{{self.text}}}"}.get(self.place, _escaped(self.text))
-        return rf"{mean}{{\scriptsize$\pm${self.deviation}}}" if self.deviation else mean
+        deviation = rf"{{\scriptsize$\pm${self.deviation}}}" if self.deviation else ""
+        return f"{mean}{deviation}{self.remark and f' {_escaped(self.remark)}'}"
 
 
 @dataclass(frozen=True)
@@ -53,40 +55,78 @@ class Column:
     ranked: bool = False
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """A table: headings over rows of cells, between a title and a note.
+
+    Args:
+        title: What it shows.
+        heads: Heading of each column.
+        rows: The cells of each row.
+        groups: The part of the table each row belongs to.
+        note: What the figures are.
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    groups: Sequence[str]
+    note: str
+
+    def grid(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows of plain text."""
+        return list(self.heads), [[cell.plain() for cell in row] for row in self.rows]
+
+    def markdown(self) -> str:
+        """The table in Markdown between its title and its note."""
+        body = markdown_table(self.heads, [[cell.markdown() for cell in row] for row in self.rows])
+        return f"### {self.title}\n\n{body}\n\n{self.note}"
+
+    def latex(self) -> str:
+        """The table in LaTeX (package booktabs), a rule between groups of rows."""
+        lines = [rf"        {' & '.join(cell.latex() for cell in row)} \\" for row in self.rows]
+        groups = [
+            "\n".join(line for line, _ in pairs)
+            for _, pairs in groupby(zip(lines, self.groups, strict=True), key=lambda pair: pair[1])
+        ]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"    \centering",
+                rf"    \caption{{{_escaped(self.title)}. {_escaped(self.note)}}}",
+                rf"    \begin{{tabular}}{{l{'c' * (len(self.heads) - 1)}}} \toprule",
+                rf"        {' & '.join(_escaped(head) for head in self.heads)} \\ \midrule",
+                "\n        \\midrule\n".join(groups),
+                r"        \bottomrule",
+                r"    \end{tabular}",
+                r"\end{table}",
+            ]
+        )
+
+
+def sheet(report: Report) -> Sheet:
+    """A comparison's report as a table: the columns that have something to say."""
+    columns = list(_columns(report))
+    cells = [[column.cell(row) for row in report["rows"]] for column in columns]
+    shown = [ranked(one) if column.ranked else one for column, one in zip(columns, cells, strict=True)]
+    groups = [str(row["group"]) for row in report["rows"]]
+    rows = [list(row) for row in zip(*shown, strict=True)]
+    return Sheet(title(report), [column.head for column in columns], rows, groups, note(report))
+
+
 def grid(report: Report) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of plain text."""
-    columns, rows = _table(report)
-    return [column.head for column in columns], [[cell.plain() for cell in row] for row in rows]
+    return sheet(report).grid()
 
 
 def markdown(report: Report) -> str:
     """The table in Markdown between its title and its note."""
-    columns, rows = _table(report)
-    body = markdown_table([column.head for column in columns], [[cell.markdown() for cell in row] for row in rows])
-    return f"### {title(report)}\n\n{body}\n\n{note(report)}"
+    return sheet(report).markdown()
 
 
 def latex(report: Report) -> str:
     """The table in LaTeX (package booktabs), a rule between groups of rows."""
-    columns, rows = _table(report)
-    lines = [rf"        {' & '.join(cell.latex() for cell in row)} \\" for row in rows]
-    groups = [
-        "\n".join(line for line, _ in pairs)
-        for _, pairs in groupby(zip(lines, report["rows"], strict=True), key=lambda pair: str(pair[1]["group"]))
-    ]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"    \centering",
-            rf"    \caption{{{_escaped(title(report))}. {_escaped(note(report))}}}",
-            rf"    \begin{{tabular}}{{l{'c' * (len(columns) - 1)}}} \toprule",
-            rf"        {' & '.join(_escaped(column.head) for column in columns)} \\ \midrule",
-            "\n        \\midrule\n".join(groups),
-            r"        \bottomrule",
-            r"    \end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    return sheet(report).latex()
 
 
 def title(report: Report) -> str:
@@ -101,7 +141,7 @@ def title(report: Report) -> str:
 
 def note(report: Report) -> str:
     """What the figures are and how they were chosen."""
-    seeds, rule = _count(len(report["seeds"]), "seed"), report["selection"]
+    seeds, rule = count(len(report["seeds"]), "seed"), report["selection"]
     metric = METRICS.get(str(report["metric"]), "Test score")
     parts = [
         f"{metric} in %, mean ± standard deviation over {seeds}; epoch chosen {RULES.get(str(rule), f'by {rule}')}."
@@ -116,22 +156,15 @@ def note(report: Report) -> str:
 def _epochs(report: Report) -> str:
     """The epochs of all rows, where they have the same."""
     epochs = {row["epochs"] for row in report["rows"]}
-    return f", {_count(epochs.pop(), 'epoch')}" if len(epochs) == 1 else ""
+    return f", {count(epochs.pop(), 'epoch')}" if len(epochs) == 1 else ""
 
 
-def _count(number: int, word: str) -> str:
+def count(number: int, word: str) -> str:
+    """A number of things."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 # ------------------------------------------------------------------------------------------ cells
-
-
-def _table(report: Report) -> tuple[list[Column], list[list[Cell]]]:
-    """The columns that have something to say, and the cells under them, row by row."""
-    columns = list(_columns(report))
-    cells = [[column.cell(row) for row in report["rows"]] for column in columns]
-    ranked = [_ranked(one) if column.ranked else one for column, one in zip(columns, cells, strict=True)]
-    return columns, [list(row) for row in zip(*ranked, strict=True)]
 
 
 def _columns(report: Report) -> Iterator[Column]:
@@ -154,7 +187,7 @@ def _columns(report: Report) -> Iterator[Column]:
 
 def _figure_column(figure: str) -> Column:
     def cell(row: Report) -> Cell:
-        return _number(row[figure], figure) if row["seeds"] else Cell(_missing(row))
+        return number(row[figure], figure) if row["seeds"] else Cell(_missing(row))
 
     return Column(FIGURES[figure], cell, ranked=figure != "id_test")
 
@@ -162,10 +195,10 @@ def _figure_column(figure: str) -> Column:
 def _paper_column(rows: Sequence[Report], figure: str) -> Iterator[Column]:
     """The paper's figures where it has any."""
     if any(row["paper"].get(figure) for row in rows):
-        yield Column("paper", lambda row: _number(row["paper"][figure], figure), ranked=True)
+        yield Column("paper", lambda row: number(row["paper"][figure], figure), ranked=True)
 
 
-def _number(found: Mapping[str, Any] | None, figure: str) -> Cell:
+def number(found: Mapping[str, Any] | None, figure: str) -> Cell:
     """Mean and deviation of a figure."""
     if found is None:
         return Cell(ABSENT)
@@ -189,7 +222,7 @@ def _counted(row: Report, wanted: int) -> str:
     return str(done) if done == wanted else f"{done} of {wanted}"
 
 
-def _ranked(cells: Sequence[Cell]) -> list[Cell]:
+def ranked(cells: Sequence[Cell]) -> list[Cell]:
     """The cells with the best and the second best marked; equal ones share a place."""
     shown = sorted({float(cell.text) for cell in cells if cell.value is not None}, reverse=True)[:2]
     return [

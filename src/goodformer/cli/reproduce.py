@@ -1,0 +1,185 @@
+"""``goodformer reproduce``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goodformer.cli import options, output
+from goodformer.cli.compare import Format, watching
+
+if TYPE_CHECKING:
+    from goodformer.experiments.reproduce import Artefact, Block
+    from goodformer.experiments.tables import Record
+
+RESULTS = Path("results")
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[ARTEFACT]", help="A table or figure; all are listed where none is named.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Only this budget: full or compare.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; by default the artefact's own.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Only the columns of these data sets, e.g. good-motif.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="ROW,ROW", help="Only these rows, named as in goodformer compare.")
+    ] = None,
+    run: Annotated[bool, typer.Option("--run", help="Train what has no record.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, each in its own process.")] = 2,
+    threads: options.Threads = 1,
+    runs: options.Runs = Path("runs"),
+    records: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Records, a file or folder; by default results.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.text,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Also write the tables here, or the figure (png, svg, pdf)."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="Write all artefacts between the markers of this page.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show a table or figure of the paper from records, ours beside the paper's, and the commands for what is not run.
+
+    [bold]Examples[/bold]
+
+      goodformer reproduce
+      goodformer reproduce table-main --budget compare
+      goodformer reproduce table-ablation --dataset good-motif --seeds 1 --run --export results/ablation.jsonl
+      goodformer reproduce figure-sensitivity -o sensitivity.png
+      goodformer reproduce table-precision --format latex -o precision.tex
+
+    A record counts where its settings are those the run would be trained with now. Training can be stopped and given
+    again at any time; the exit code is 1 where a run failed.
+    """
+    with output.working():
+        from goodformer.experiments import reproduce
+
+        sources = records or [path for path in (RESULTS,) if path.is_dir()]
+        if page:
+            changed = reproduce.write(sources[0] if sources else RESULTS, page)
+            typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
+    if name is None:
+        _list(sources, seeds, form)
+        return
+    with output.working():
+        one = reproduce.artefact(name)
+        blocks = reproduce.narrowed(one.blocks(budget, seeds), dataset, methods)
+        known = reproduce.known(blocks, sources, runs)
+        failures: dict[str, str] = {}
+        if run:
+            failures = _train(one, blocks, known, runs, jobs, threads, quiet, export)
+        elif export:
+            _export(blocks, runs, export)
+        known = reproduce.known(blocks, [*sources, *_more(export)], runs)
+    chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
+    words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
+    _deliver(reproduce.report(one, blocks, known, words), form, out)
+    for identity, reason in failures.items():
+        typer.echo(f"run {identity} failed: {reason}", err=True)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _train(
+    one: Artefact,
+    blocks: list[Block],
+    known: dict[str, Record],
+    runs: Path,
+    jobs: int,
+    threads: int,
+    quiet: bool,
+    export: Path | None,
+) -> dict[str, str]:
+    """Train the gaps; what is finished is exported however it ends."""
+    from goodformer.experiments import reproduce
+
+    try:
+        with watching(quiet) as watch:
+            return reproduce.train(blocks, known, runs, jobs, threads, watch)
+    finally:
+        if export:
+            _export(blocks, runs, export)
+
+
+def _export(blocks: list[Block], runs: Path, export: Path) -> None:
+    """Add the records of finished runs to a file."""
+    from goodformer.engine import export_results
+    from goodformer.experiments import reproduce
+
+    export_results(reproduce.finished(blocks, runs), export)
+
+
+def _more(export: Path | None) -> list[Path]:
+    return [export] if export and export.is_file() else []
+
+
+def _list(sources: list[Path], seeds: int | None, form: Format) -> None:
+    """All artefacts with one line each and how much of them is there."""
+    from goodformer.experiments import reproduce
+
+    known = reproduce.known([], sources)
+    rows = []
+    for one in reproduce.ARTEFACTS.values():
+        there = reproduce.coverage(one, known, seeds)
+        told = ", ".join(f"{budget} {done} of {wanted}" for budget, (done, wanted) in there.items())
+        rows.append([one.name, one.place, one.about, told])
+    if form is Format.json:
+        output.document([dict(zip(("name", "place", "about", "runs"), row, strict=True)) for row in rows])
+    else:
+        heads, note = ["artefact", "paper", "what", "runs recorded"], "Show one by goodformer reproduce ARTEFACT."
+        typer.echo(output.table_text(heads, rows, note=note))
+
+
+def _deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
+    """Print the tables; with a file, write them there and print them for people."""
+    from goodformer.experiments import reproduce
+
+    made: dict[Format, Callable[[], str]] = {
+        Format.text: lambda: _text(report),
+        Format.markdown: lambda: reproduce.markdown(report),
+        Format.latex: lambda: reproduce.latex(report),
+        Format.json: lambda: output.document_text(report),
+    }
+    if out:
+        output.save_text(made[form](), out)
+    shown = Format.text if out else form
+    if shown is Format.text and sys.stdout.isatty():
+        _show(report)
+    else:
+        typer.echo(made[shown]())
+
+
+def _text(report: dict[str, Any]) -> str:
+    """All blocks as text, no line folded."""
+    from goodformer.experiments import reproduce
+
+    parts = []
+    for block in report["blocks"]:
+        sheet = reproduce.sheet(block)
+        parts.append(output.table_text(*sheet.grid(), sheet.title, sheet.note))
+        parts += ["\n".join(["Not run:", *reproduce.missing(block)])] if block["gaps"] else []
+    return "\n\n".join([*parts, *reproduce.rest(report)])
+
+
+def _show(report: dict[str, Any]) -> None:
+    """All blocks on a terminal."""
+    from goodformer.experiments import reproduce
+
+    for block in report["blocks"]:
+        sheet = reproduce.sheet(block)
+        output.table(*sheet.grid(), sheet.title, sheet.note)
+        typer.echo("\n".join(["", *(["Not run:", *reproduce.missing(block), ""] if block["gaps"] else [])]))
+    typer.echo("\n".join(reproduce.rest(report)))
