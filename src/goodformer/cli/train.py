@@ -10,6 +10,10 @@ import typer
 from goodformer.cli import options, output
 from goodformer.spec import SPLIT_NAMES
 
+TestChosen = Annotated[
+    bool, typer.Option("--test-chosen", help="Measure the test splits at the chosen epoch only: faster, same result.")
+]
+
 
 def command(
     dataset: Annotated[str | None, typer.Argument(help="Data set, e.g. good-motif; see goodformer datasets.")] = None,
@@ -27,10 +31,7 @@ def command(
     device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,
     threads: options.Threads = 1,
-    test_chosen: Annotated[
-        bool,
-        typer.Option("--test-chosen", help="Measure the test splits at the chosen epoch only: faster, same result."),
-    ] = False,
+    test_chosen: TestChosen = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard curves.")] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -48,30 +49,26 @@ def command(
 
     A run lies in a folder named after its settings: config, one JSON line an epoch, weights and a summary.
     """
-    typed: dict[str, Any] = {
-        "dataset": {"name": dataset, "domain": domain, "shift": shift},
-        "method": {"name": method},
-        "model": {"name": model},
-        "training": {} if epochs is None else {"epochs": epochs},
-        "preset": preset,
-        "budget": budget,
-        "seed": seed,
-    }
+    named = {"dataset": {"name": dataset, "domain": domain, "shift": shift}, "method": {"name": method}}
+    chosen = {"preset": preset, "budget": budget, "seed": seed}
+    training = {} if epochs is None else {"epochs": epochs}
+    typed = {**named, "model": {"name": model}, "training": training, **chosen}
+    place = {"accelerator": device, "devices": devices, "threads": threads, "tensorboard": tensorboard}
+    hardware = {**place, "progress": not quiet, "test_epochs": not test_chosen}
+    summary = _trained(config, typed, overrides or [], runs, hardware)
+    output.document(summary) if as_json else show(summary)
+
+
+def _trained(
+    config: Path | None, typed: dict[str, Any], overrides: list[str], runs: Path, hardware: dict[str, Any]
+) -> dict[str, Any]:
+    """The summary of the run that a file and what was typed ask for, and where it lies."""
     with output.working():
         from goodformer.engine import Hardware, train
         from goodformer.experiments.settings_file import configure_from
 
-        hardware = Hardware(
-            accelerator=device,
-            devices=devices,
-            threads=threads,
-            progress=not quiet,
-            test_epochs=not test_chosen,
-            tensorboard=tensorboard,
-        )
-        run = train(configure_from(config, typed, overrides or []), runs, hardware)
-    summary = {**(run.summary or {}), "folder": str(run.folder)}
-    output.document(summary) if as_json else show(summary)
+        run = train(configure_from(config, typed, overrides), runs, Hardware(**hardware))
+    return {**(run.summary or {}), "folder": str(run.folder)}
 
 
 def show(summary: dict[str, Any]) -> None:
