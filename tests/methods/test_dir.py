@@ -38,7 +38,7 @@ def cut_out(method: DIR, invariant: bool) -> Tensor:
         part = copy.copy(graph)
         part.edge_index = torch.searchsorted(ends, graph.edge_index[:, chosen])
         part.edge_attr, part.x = graph.edge_attr[chosen], graph.x[ends]
-        for name in ("closed_walks_6", "laplacian_8"):
+        for name in ("cycle_walks_6", "laplacian_8"):
             part[name] = graph[name][ends]
         one = Batch.from_data_list([part])
         weight = (score if invariant else -score)[chosen].sigmoid()

@@ -67,7 +67,7 @@ def test_the_penalty_is_differentiated_right(model: str, monkeypatch: pytest.Mon
     """Its derivative in a random direction equals a difference quotient, attention's second derivative included."""
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)  # inputs are brought to float; here to double
     method, data = build(model=model, penalty_weight=1.0).double().eval(), batch(SIZES)
-    for name in ("x", "edge_attr", "laplacian_8", "closed_walks_6"):
+    for name in ("x", "edge_attr", "laplacian_8", "cycle_walks_6"):
         data[name] = data[name].double()
     weights = learners(method)
 

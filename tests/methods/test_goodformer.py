@@ -9,7 +9,7 @@ from torch_geometric.data import Batch
 
 from goodformer.experiments.presets import configure
 from goodformer.methods import METHODS, GOODFormerMethod
-from goodformer.methods.goodformer import intervene, intervention_variance, told
+from goodformer.methods.goodformer import MEMORY, Told, intervene, intervention_variance
 from goodformer.models import MODELS
 from goodformer.nn.gradient import scale_gradient
 from goodformer.registry import InputError
@@ -162,39 +162,52 @@ def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
     assert x.grad.tolist() == [-2] * 3
 
 
-def test_told_is_the_share_of_the_labels_entropy() -> None:
+def test_what_a_half_tells_is_its_gain_over_the_frequencies_of_the_labels() -> None:
     y = torch.tensor([0, 0, 0, 1])
-    task, prior = Task("multiclass", 2), torch.tensor([0.75, 0.25]).log().expand(4, 2)
-    assert float(told(task, prior, y)) == pytest.approx(0, abs=1e-6)
-    assert float(told(task, 50 * F.one_hot(y).float(), y)) == pytest.approx(1, abs=1e-6)
-    half = (0.5 * F.one_hot(y) + 0.5 * prior.exp()).log()
-    expected = 1 - F.cross_entropy(half, y) / F.cross_entropy(prior, y)
-    assert float(told(task, half, y)) == pytest.approx(float(expected), abs=1e-6)
-    targets = torch.tensor([[1.0, float("nan")], [0.0, float("nan")]])
-    assert float(told(Task("binary", 2), torch.zeros(2, 2), targets)) == pytest.approx(0, abs=1e-5)
+    frequencies = torch.tensor([0.75, 0.25])
+    told = Told(Task("multiclass", 2))
+    told.update(50 * F.one_hot(y).float(), frequencies.log().expand(4, 2), y)
+    entropy = -(frequencies * frequencies.log()).sum()
+    torch.testing.assert_close(told.nats, torch.stack([entropy, torch.zeros(())]), atol=1e-6, rtol=1e-6)
+    assert float(told.left) == pytest.approx(0, abs=1e-6)
+    told.update(torch.zeros(4, 2), torch.zeros(4, 2), y)  # mean of two steps; no knowledge is worse than frequencies
+    torch.testing.assert_close(told.nats[0], (entropy + entropy - F.cross_entropy(torch.zeros(4, 2), y)) / 2)
 
 
-@pytest.mark.parametrize(("knows", "share"), [(0.0, 0.0), (0.03, 0.0), (0.08, 0.5), (0.13, 1.0), (0.7, 1.0)])
-def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(knows: float, share: float) -> None:
+def test_a_target_without_any_label_in_a_batch_keeps_its_frequency() -> None:
+    told = Told(Task("binary", 2))
+    told.update(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([[1.0, 1.0], [0.0, 1.0]]))
+    told.update(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([[1.0, float("nan")], [1.0, float("nan")]]))
+    assert told.frequency.tolist() == [0.75, 1.0]
+    assert told.nats.isfinite().all()
+
+
+def test_what_the_halves_tell_is_forgotten_slowly_and_kept_with_the_weights() -> None:
+    method, data = build(), batch()
+    method.train().loss(data, 0)
+    first = method.told.nats.clone()
+    assert first.abs().sum() > 0
+    method.eval().loss(data, 0)
+    assert torch.equal(method.told.nats, first)
+    assert {"told.nats", "told.frequency", "told.step"} <= method.state_dict().keys()
+    method.told.step.fill_(10 * MEMORY)
+    nothing = method.told.frequency.log().expand(len(data.y), 3)
+    before = float(method.told.nats[0])
+    method.told.update(nothing, nothing, data.y)
+    assert float(method.told.nats[0]) == pytest.approx(before * (1 - 1 / MEMORY), abs=1e-5)
+
+
+@pytest.mark.parametrize(("left", "share"), [(-0.1, 0.0), (0.04, 0.0), (0.1, 0.5), (0.16, 1.0), (0.7, 1.0)])
+@pytest.mark.parametrize("nats", [0.02, 1.0])
+def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(left: float, share: float, nats: float) -> None:
     gradients = []
-    for told_before in (1.0, knows):
+    for before in (1.0, left):
         method, data = build({"norm": "layer"}, variant_gradient=-1.0, ramp_steps=0).eval(), batch()
         method.step += 1
-        method.told.fill_(told_before)
+        method.told.nats.copy_(torch.tensor([nats, before * nats]))
         method.loss(data, 0)["variant"].backward()
         gradients.append(method.model.scores.qk.weight.grad)
-    torch.testing.assert_close(gradients[1], share * gradients[0], atol=1e-7, rtol=1e-4)
-
-
-def test_what_the_variant_half_tells_is_a_running_mean_kept_with_the_weights() -> None:
-    method, data = build(variant_gradient=-1.0), batch()
-    perfect = 50 * F.one_hot(data.y, 3).float()
-    for count in range(1, 4):
-        method.train()._still_told(perfect, data.y)
-        assert float(method.told) == pytest.approx(1 - 0.95**count, abs=1e-5)
-    method.eval()._still_told(perfect, data.y)
-    assert float(method.told) == pytest.approx(1 - 0.95**3, abs=1e-5)
-    assert "told" in method.state_dict()
+    torch.testing.assert_close(gradients[1], share * gradients[0], atol=1e-7, rtol=1e-3)
 
 
 def test_a_reversed_gradient_grows_over_the_first_steps() -> None:
@@ -209,10 +222,12 @@ def test_budgets_equal_their_formulas() -> None:
     data = batch()
     for budget in ("kl", "size"):
         method = build(budget=budget, budget_weight=2.0, budget_rate=0.3).eval()
+        assert method.loss(data, 0)["budget"] == 0  # nothing is told yet
+        method.told.nats.copy_(torch.tensor([0.8, 0.1]))
         m = method.model.disentangle(data).mask
         kl = (m * (m / 0.3).log() + (1 - m) * ((1 - m) / 0.7).log()).mean()
         torch.testing.assert_close(
-            method.loss(data, 0)["budget"], 2 * (kl if budget == "kl" else -(1 - m).log().mean())
+            method.loss(data, 0)["budget"], 2 * 0.8 * (kl if budget == "kl" else -(1 - m).log().mean())
         )
 
 

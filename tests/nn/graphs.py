@@ -20,7 +20,7 @@ def data(n: int, edge_index: Tensor, generator: torch.Generator, y: Tensor | Non
         x=torch.randn(n, 4, generator=generator),
         edge_index=edge_index,
         edge_attr=torch.randn(edge_index.shape[1], 3, generator=generator),
-        closed_walks_6=torch.rand(n, 6, generator=generator),
+        cycle_walks_6=torch.rand(n, 6, generator=generator),
         laplacian_8=torch.randn(n, 8, generator=generator) / 4,
         y=torch.randint(3, (1,), generator=generator) if y is None else y,
         env=torch.randint(3, (1,), generator=generator),
@@ -42,7 +42,7 @@ def relabelled(graph: Data, order: Tensor) -> Data:
     """The same graph with node ``order[i]`` called i; edges keep their order."""
     place = order.argsort()
     new = graph.clone()
-    for name in ("x", "closed_walks_6", "laplacian_8"):
+    for name in ("x", "cycle_walks_6", "laplacian_8"):
         new[name] = graph[name][order]
     new.edge_index = place[graph.edge_index]
     return new

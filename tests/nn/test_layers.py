@@ -230,7 +230,7 @@ def test_every_kind_of_node_feature_becomes_a_vector(features: Features) -> None
         data.x = torch.ones(data.num_nodes, 1)
     elif features.kind == "categorical":
         data.x = torch.randint(5, (data.num_nodes, 2))
-    layer = NodeInput(FeatureSpec(features), 8, ("closed_walks:6",))
+    layer = NodeInput(FeatureSpec(features), 8, ("cycle_walks:6",))
     h = layer(data)
     assert h.shape == (data.num_nodes, 8)
     h.sum().backward()
@@ -243,8 +243,8 @@ def test_signnet_reads_eigenvectors_whatever_their_signs() -> None:
     flipped = vectors * torch.tensor([1.0, -1, -1, 1, 1, -1, 1, -1])
     torch.testing.assert_close(layer(vectors), layer(flipped))
     assert not torch.allclose(layer(vectors), layer(vectors.abs().flip(1)))
-    inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("signnet:8", "closed_walks:6"))
-    assert inputs.encodings == ("laplacian:8", "closed_walks:6")
+    inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("signnet:8", "cycle_walks:6"))
+    assert inputs.encodings == ("laplacian:8", "cycle_walks:6")
     assert inputs(batch()).shape == (47, 8)
 
 

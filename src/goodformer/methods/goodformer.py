@@ -16,9 +16,66 @@ from goodformer.models.goodformer import Disentangled, GOODFormer
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
-NOTHING, ENOUGH = 0.03, 0.1
-"""The adversary's reversed gradient grows with the share of the labels' entropy that the variant half tells: none of it
-up to the first number, which is noise, all of it once the second has been added."""
+NOTHING, ENOUGH = 0.04, 0.12
+"""The adversary's reversed gradient grows with what the variant half tells of the labels, as a share of what the
+invariant half tells: none of it up to the first number, which is noise, all of it once the second has been added."""
+
+MEMORY = 100
+"""Steps over which what the halves tell is averaged."""
+
+
+class Told(nn.Module):
+    """What each half tells of the labels, in nats: by how much its loss is below that of the labels' frequencies.
+
+    Running means, so that a weight measured in them is right for labels that are hard to tell as for easy ones.
+
+    Attributes:
+        nats: Of the invariant and of the variant half (2,).
+        frequency: Of every class, or of the positive label of every target (C,).
+    """
+
+    step: Tensor
+    nats: Tensor
+    frequency: Tensor
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self.register_buffer("nats", torch.zeros(2))
+        self.register_buffer("frequency", torch.full((task.outputs,), 0.5))
+
+    @torch.no_grad()
+    def update(self, y_c: Tensor, y_s: Tensor, y: Tensor) -> None:
+        """Take in the logits (B, C) of both halves of a training batch."""
+        self.step += 1
+        rate = (1 / self.step).clamp(min=1 / MEMORY)  # the plain mean of the first steps, then a running one
+        self.frequency.lerp_(self._frequency(y), rate)
+        ignorant = mean_loss(self.task, self._prior().expand_as(y_c), y)
+        told = torch.stack([ignorant - mean_loss(self.task, logits, y) for logits in (y_c, y_s)])
+        self.nats.lerp_(told, rate)
+
+    @property
+    def invariant(self) -> Tensor:
+        """Nats the invariant half tells, 0 where it has told none yet."""
+        return self.nats[0].clamp(min=0)
+
+    @property
+    def left(self) -> Tensor:
+        """What the variant half tells, as a share of what the invariant one does."""
+        return self.nats[1] / self.nats[0].clamp(min=1e-3)
+
+    def _frequency(self, y: Tensor) -> Tensor:
+        if self.task.kind == "multiclass":
+            return F.one_hot(y, self.task.outputs).float().mean(0)
+        share = torch.nanmean(y, 0)
+        return torch.where(share.isnan(), self.frequency, share)  # a batch may lack every label of a target
+
+    def _prior(self) -> Tensor:
+        """The logits that predict the frequencies."""
+        if self.task.kind == "multiclass":
+            return self.frequency.clamp(min=1e-4).log()
+        return self.frequency.clamp(1e-4, 1 - 1e-4).logit()
 
 
 class GOODFormerMethod(Method):
@@ -32,14 +89,14 @@ class GOODFormerMethod(Method):
     Differs from the paper: L_S reaches the scores scaled by ``variant_gradient``; a negative scale makes the variant
         half an adversary: layers and w_s learn to read the label in it, and the mask moves out of it what they read.
         The reversed gradient fades as the variant half ends telling more than label frequencies do: pushing further
-        would make its predictions wrong, not ignorant. L_B and l(y_c) are additions
+        would make its predictions wrong, not ignorant. L_B and l(y_c) are additions; L_B is measured in what the
+        invariant half tells of the labels, so that an edge costs the same share of it on every data set
         (weight 0 in the preset ``paper``), and L_E is off by default. The published code has l(y_c) with weight 1, the
         mean with weight 0.1, the variance per graph, entropies of both attentions and a_E / (epoch + 1).
     Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
     """
 
     step: Tensor
-    told: Tensor
 
     def __init__(
         self,
@@ -71,7 +128,9 @@ class GOODFormerMethod(Method):
             Literal["kl", "size"],
             Field(description="size: -log(1 - M) an edge; kl: each edge is drawn to a Bernoulli of rate r."),
         ] = "size",
-        budget_weight: Annotated[float, Field(ge=0, description="a_B, of the mask's budget.")] = 0.2,
+        budget_weight: Annotated[
+            float, Field(ge=0, description="a_B, of the mask's budget, a share of the nats the invariant half tells.")
+        ] = 0.25,
         budget_rate: Annotated[
             float, Field(gt=0, lt=1, description="r, the rate to which the budget kl draws every edge.")
         ] = 0.3,
@@ -92,7 +151,7 @@ class GOODFormerMethod(Method):
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs)
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
-        self.register_buffer("told", torch.zeros(()))
+        self.told = Told(task)
 
     def forward(self, batch: Batch) -> Tensor:
         """y_c, the invariant half's logits (B, C)."""
@@ -125,8 +184,10 @@ class GOODFormerMethod(Method):
         assert found.variant is not None
         y_c = self.invariant_classifier(found.invariant)  # (B, C)
         y_s = self.variant_classifier(found.variant)
+        if self.training:
+            self.told.update(y_c, y_s, batch.y)
         if self.variant_gradient < 0:
-            scale *= self._still_told(y_s.detach(), batch.y)
+            scale *= ((self.told.left - NOTHING) / ENOUGH).clamp(0, 1)
         intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # (B, B)
         terms = {
             "invariant": self.invariant_weight * mean_loss(self.task, y_c, batch.y),
@@ -152,12 +213,6 @@ class GOODFormerMethod(Method):
         grown = 1.0 if self.variant_gradient >= 0 else self.step / max(self.ramp_steps, 1)
         return torch.as_tensor(self.variant_gradient * grown, device=self.step.device).clamp(self.variant_gradient)
 
-    def _still_told(self, y_s: Tensor, y: Tensor) -> Tensor:
-        """How much of the reversed gradient is wanted, 0 to 1, by a running mean of what the variant half tells."""
-        if self.training:
-            self.told += 0.05 * (told(self.task, y_s, y) - self.told)
-        return ((self.told - NOTHING) / ENOUGH).clamp(0, 1)
-
     def _entropy_weight(self, epoch: int) -> float:
         return self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
 
@@ -176,28 +231,18 @@ class GOODFormerMethod(Method):
         return distance.sum() / valid.sum().clamp(min=1)
 
     def _budget(self, found: Disentangled) -> Tensor:
-        """L_B: what the mask costs, a mean over all edges of the batch."""
+        """L_B: what the mask costs, a mean over all edges of the batch in units of what the invariant half tells."""
         logits, r = found.edge_logits, self.budget_rate
         if self.budget == "size":  # -log(1 - M): unlike M itself, it still pulls where the sigmoid is flat
-            return F.softplus(logits).mean()
+            return self.told.invariant * F.softplus(logits).mean()
         p = logits.sigmoid().clamp(1e-6, 1 - 1e-6)
-        return (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
+        return self.told.invariant * (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
 
 
 def intervene(y_c: Tensor, y_s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """y_c,i * sigmoid(y_s,j) for all pairs (B, B, C), and the labels y_i of each (B, B) or (B, B, C) (Eq. 14)."""
     pairs = y_c[:, None] * y_s.sigmoid()[None]
     return pairs, y[:, None].expand(len(y), len(y), *y.shape[1:])
-
-
-def told(task: Task, logits: Tensor, y: Tensor) -> Tensor:
-    """The share of the labels' entropy that predictions take away: 1 knows all, 0 no more than label frequencies."""
-    if task.kind == "multiclass":
-        prior = torch.bincount(y, minlength=task.outputs).clamp(min=1e-6).log().to(logits)
-    else:
-        prior = torch.nanmean(y, 0).nan_to_num(0.5).clamp(1e-3, 1 - 1e-3).logit()
-    ignorant = mean_loss(task, prior.expand_as(logits), y)
-    return 1 - mean_loss(task, logits, y) / ignorant.clamp(min=1e-6)
 
 
 def intervention_variance(intervened: Tensor, of: Literal["risks", "graphs"]) -> Tensor:

@@ -84,7 +84,7 @@ class GOODFormer(GraphModel):
         encoder_layers: Depth = 3,
         predictor_layers: Depth = 1,
         encoder_dim: Annotated[int, Field(ge=1, description="Width of the subgraph encodings.")] = 32,
-        inputs: Inputs = ("closed_walks:6",),
+        inputs: Inputs = ("cycle_walks:6",),
         target: Annotated[str, Field(description="Encoding the encoder recovers, laplacian:k.")] = "laplacian:8",
         dropout_rate: Rate = 0.2,
         norm: NormName = "batch",
