@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOODFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+def _own_cache(own_cache: Path) -> None:
+    """Every file has a cache of its own."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,12 @@ from goodformer.engine.predictor import Recipe
 from goodformer.experiments.explanation import explain, explain_agreement, scores_of
 from goodformer.registry import InputError
 from goodformer.spec import Task
-from tests.explain.test_atoms import fills
+from tests.draw.test_molecules import fills
 
 BASIS = {"name": "good-motif", "domain": "basis", "graphs": 150}
 SMILES = ["CC(=O)Nc1ccc(O)cc1", "CC(=O)Oc1ccccc1C(=O)O", "C", "[Na+].CC(=O)[O-]"]
 TRIANGLE = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data cache of the tests' own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOODFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")

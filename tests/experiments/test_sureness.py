@@ -1,7 +1,6 @@
 """How sure a run may be: measured, recorded, ranked."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,7 @@ from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
 
 BASIS = {"name": "good-motif", "domain": "basis", "graphs": 200}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data cache of the tests' own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOODFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")

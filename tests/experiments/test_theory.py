@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,7 @@ BASIS = {"name": "good-motif", "domain": "basis", "graphs": 150}
 NODES = (10, 20)
 logit_lists = st.lists(st.floats(-5, 5), min_size=2, max_size=30)
 temperatures = st.floats(0.3, 8)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data cache of the tests' own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOODFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")
