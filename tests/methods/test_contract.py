@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch_geometric.data import Batch
@@ -91,6 +93,19 @@ def test_a_tiny_set_is_memorised(method: Method) -> None:
         assert (predicted.argmax(1) == data.y).float().mean() >= 0.8
     else:
         assert ((predicted > 0) == (data.y > 0.5))[known].float().mean() >= 0.8
+
+
+def test_a_saved_state_goes_on_as_if_never_saved(method: Method) -> None:
+    data, resumed = labelled(method.task), deepcopy(method).train()
+    for _ in range(3):
+        method.train().loss(data, 0)
+    resumed.load_state_dict(method.state_dict())
+    terms = []
+    for one in (method, resumed):
+        torch.manual_seed(7)
+        terms.append([one.loss(data, 0) for _ in range(2)][-1])
+    assert terms[0].keys() == terms[1].keys()
+    assert all(torch.equal(terms[0][term], terms[1][term]) for term in terms[0])
 
 
 def test_missing_labels_count_nothing() -> None:
