@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -27,10 +29,7 @@ def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Returns:
         Encoding (N, k), float32.
     """
-    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr):
-        encoding[chunk.nodes] = np.log1p(closed_walk_counts(chunk, width))
-    return torch.from_numpy(encoding).to(edge_index.device)
+    return _encoded(closed_walk_counts, edge_index, ptr, width)
 
 
 def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
@@ -48,9 +47,14 @@ def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Returns:
         Encoding (N, k), float32.
     """
+    return _encoded(cycle_walk_counts, edge_index, ptr, width)
+
+
+def _encoded(counts: Callable[[Chunk, int], Floats], edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+    """log(1 + counts) of every node (N, k)."""
     encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
     for chunk in chunks(edge_index, ptr):
-        encoding[chunk.nodes] = np.log1p(cycle_walk_counts(chunk, width))
+        encoding[chunk.nodes] = np.log1p(counts(chunk, width))
     return torch.from_numpy(encoding).to(edge_index.device)
 
 
