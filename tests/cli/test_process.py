@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -89,12 +90,65 @@ def test_interrupted_run_goes_on(cache: Path, tmp_path: Path, number: signal.Sig
     wait_for_epochs(tmp_path, 3, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert out == ""
+    assert err.count("\n") == 1
     assert "continues" in err
     done = len(next(tmp_path.glob("runs/*/epochs.jsonl")).read_text().splitlines())
     assert 3 <= done < 400
     assert_goes_on(command, tmp_path, done)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("module", "becomes"),
+    [("typer", "pass"), ("numpy", "pass"), ("numpy", "raise ImportError('cannot load') from None")],
+)
+def test_a_signal_while_libraries_are_loaded(tmp_path: Path, number: int, module: str, becomes: str) -> None:
+    """A library of that name sends the signal when it is imported, and may make another error of it."""
+    library = f"""
+        import atexit, os, sys, time
+        atexit.register(lambda: print("noise", file=sys.stderr))
+        if "once" in os.environ:  # others may try to load it again
+            raise ImportError
+        os.environ["once"] = ""
+        try:
+            os.kill(os.getpid(), {int(number)})
+            time.sleep(60)
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), {int(number)})  # once more, while this one is still being dealt with
+            {becomes if becomes != "pass" else "raise"}
+    """
+    (tmp_path / f"{module}.py").write_text(textwrap.dedent(library))
+    (tmp_path / "mine.csv").write_text("smiles,y\nCC,1\nCO,0\n")
+    command = [sys.executable, "-m", "goodformer", "fit", "mine.csv", "--target", "y"]
+    done = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (128 + number, "")
+    assert done.stderr.startswith("stopped")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_prediction_leaves_nothing_behind(erm: Path, tmp_path: Path, number: int) -> None:
+    (tmp_path / "many.jsonl").write_text('{"edges": [[0, 1], [1, 2], [2, 3]], "num_nodes": 4}\n' * 200_000)
+    command = [sys.executable, "-m", "goodformer", "predict", str(erm), "many.jsonl", "-o", "answers.csv"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob(".answers*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.count("\n")) == (128 + number, "", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["many.jsonl"]
 
 
 def wait_for_epochs(folder: Path, count: int, process: subprocess.Popen[str]) -> None:

@@ -99,7 +99,10 @@ def _look_in(folder: Path) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 2 bad input (one sentence on stderr), 130 interrupted."""
+    """Run one command and return its exit code: 0 done, 2 bad input (one sentence on stderr), 130 interrupted.
+
+    By which signal, and what its exit code is, `goodformer.__main__` tells.
+    """
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="goodformer")
         sys.stdout.flush()
@@ -119,11 +122,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         typer.echo(STOPPED, err=True)
     return int(code or 0)
-
-
-def main() -> None:
-    """Run the command line and leave with its exit code."""
-    raise SystemExit(run())
 
 
 def _refuse(sentence: str) -> int:
