@@ -1,7 +1,7 @@
 """The house: every room is listed, imports point one way, and no room knows what it must not."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -91,6 +91,31 @@ def test_the_order_has_no_circle() -> None:
         left = {name: allowed for name, allowed in left.items() if name not in free}
 
 
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """The package alone is left out: it loads its names only when they are used."""
+    homes = {name(path): path for path in files() if name(path) != "goodformer"}
+    left = {home: set(imported_files(path, homes)) - {home} for home, path in homes.items()}
+    while left:
+        free = {home for home, taken in left.items() if not taken & set(left)}
+        assert free, f"these files import each other in a circle: {sorted(left)}"
+        left = {home: taken for home, taken in left.items() if home not in free}
+
+
+def name(path: Path) -> str:
+    """What a file is called when it is imported."""
+    return ".".join(("goodformer", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imported_files(path: Path, known: Collection[str]) -> Iterator[str]:
+    """Which of the known files a file imports, wherever in it."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from inside & set(known) or {node.module or ""} & set(known)
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path: Path) -> None:
     assert imported_rooms(path) - {room(path)} <= MAY_IMPORT[room(path)]
@@ -110,6 +135,27 @@ def test_lightning_is_known_in_one_file() -> None:
         if any(name.split(".")[0] in ("lightning", "pytorch_lightning") for name in imports(path))
     ]
     assert [str(path.relative_to(SOURCE)) for path in knowing] == ["engine/lightning.py"]
+
+
+@pytest.mark.parametrize(
+    ("library", "knowing"),
+    [
+        ("rdkit", {"data/molecule.py", "draw/molecules.py"}),
+        ("spacy", {"data/parse.py"}),
+        ("pooch", {"data/acquire.py"}),
+        ("pyarrow", {"data/rows.py"}),
+    ],
+)
+def test_a_heavy_library_is_known_in_few_files(library: str, knowing: set[str]) -> None:
+    found = {
+        str(path.relative_to(SOURCE)) for path in files() if library in {name.split(".")[0] for name in imports(path)}
+    }
+    assert found == knowing
+
+
+def test_only_pictures_are_drawn_with_matplotlib() -> None:
+    drawing = {path for path in files() if any(name.split(".")[0] == "matplotlib" for name in imports(path))}
+    assert not [path for path in drawing - set(files("draw")) if not path.stem.endswith("picture")]
 
 
 def test_engine_takes_only_figures_of_merit_from_explain() -> None:

@@ -4,7 +4,6 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import matplotlib.image
 import networkx as nx
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from goodformer.data.distance import distance_report, nearest_similarity, told_a
 from goodformer.data.domains import NO_RING, by_cluster, by_column, by_scaffold
 from goodformer.data.molecule import fingerprints
 from goodformer.data.shift import Split
-from goodformer.data.split_picture import draw_split
 from goodformer.data.splitters import SPLITTERS, make_split
 from goodformer.data.twins import same_graphs, same_molecules
 from goodformer.registry import InputError
@@ -493,31 +491,3 @@ def test_the_report_of_molecules_names_their_nearest_neighbours() -> None:
 def test_a_report_without_training_rows_says_so() -> None:
     split = Split(torch.tensor([4, 4]), torch.tensor([0, 0]))
     assert "nothing to compare" in distance_report(split, paths([2, 3]))["sentence"]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [str(n) for n in range(100)],
-        ["a", "b", "c"] * 20,
-        [f"{n} to {n + 1}" for n in range(60)],
-        [str(n / 2) for n in range(30)],
-    ],
-)
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_a_picture_is_drawn(tmp_path: Path, values: list[str], suffix: str) -> None:
-    path = draw_split(column(list(values)), tmp_path / f"split{suffix}")
-    assert path.stat().st_size > 2_000
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    if suffix == ".png":
-        assert matplotlib.image.imread(path).shape[1] == 960
-
-
-def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
-    split = column(["a", "b", "c"] * 10)
-    with pytest.raises(InputError, match="suffix"):
-        draw_split(split, tmp_path / "a.txt")
-    with pytest.raises(InputError, match="choose a folder"):
-        draw_split(split, tmp_path / "none" / "a.png")
-    with pytest.raises(InputError, match="nothing to draw"):
-        draw_split(Split(torch.tensor([-1]), torch.tensor([0])), tmp_path / "a.png")

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from goodformer.apply.split import split_file
 from goodformer.data import Benchmark, load_benchmark, molecule
 from goodformer.data.collection import collect
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
-from goodformer.data.table import assemble, digest, rejected_sentence, split_file
+from goodformer.data.table import assemble, digest, rejected_sentence
 from goodformer.engine.config import RunConfig
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task

@@ -40,7 +40,7 @@ def command(
     Rows that cannot be read, and rows without a label where --target is given, are in none of the parts.
     """
     with output.working():
-        from goodformer.data.table import split_file
+        from goodformer.apply.split import split_file
 
         report = split_file(data, smiles, target or [], by, seed, out, picture)
     output.document(report) if as_json else _show(report)

@@ -20,10 +20,9 @@ from goodformer.data.collection import Collection, pick
 from goodformer.data.graphs import GraphSet
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.molecule import FEATURES, Rejected
-from goodformer.data.rows import read_collection, separator_note
+from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
-from goodformer.data.split_picture import draw_split
-from goodformer.data.splitters import distance_report, make_split
+from goodformer.data.splitters import make_split
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
@@ -154,43 +153,6 @@ def assemble(
         recipe=dict(recipe),
         domain_names=split.names,
     )
-
-
-def split_file(
-    path: str | Path,
-    smiles: str,
-    target: Sequence[str],
-    how: str,
-    seed: int,
-    out: str | Path,
-    picture: str | Path | None = None,
-) -> dict[str, Any]:
-    """Split the rows of a file, save the split, and say how far its parts lie apart.
-
-    Args:
-        path: The file.
-        smiles: Column that holds SMILES.
-        target: Columns of the labels; none where classes do not matter.
-        how: See `goodformer.data.splitters.make_split`.
-        seed: Decides what is drawn.
-        out: Where the split is saved.
-        picture: Where it is drawn, if it is wanted.
-
-    Returns:
-        The report of `goodformer.data.distance.distance_report` with the names of the files and the rejected rows.
-    """
-    collection, columns = read_collection(path, smiles)
-    labels = read_labels(pick(columns, target, str(path))) if target else None
-    y = None if labels is None else labels.y
-    split = make_split(how, collection, columns, y, seed)
-    report = {"file": Path(path).name, **distance_report(split, collection, y, seed)}
-    report["class_names"] = None if labels is None else dict(labels.classes)
-    report["notes"] = [note] if (note := separator_note(path, smiles)) else []
-    report["rejected"] = [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
-    report["rejected_sentence"] = rejected_sentence(collection.rejected, Path(path).name)
-    drawn = None if picture is None else str(draw_split(split, picture))
-    split.save(out)
-    return {**report, "split": str(out), "picture": drawn}
 
 
 def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from goodformer import files
 from goodformer.data.shift import Split
+from goodformer.draw import palette
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 
-COLOURS = {"train": "#4c72b0", "id_val": "#8da9d4", "id_test": "#b9c9e6", "val": "#e0a458", "test": "#c44e52"}
 FEW = 20
 """Up to so many domains are shown one by one under their names."""
 BARS = 40
@@ -34,9 +36,6 @@ def draw_split(split: Split, path: str | Path) -> Path:
         split: The split.
         path: Where the picture goes; PNG, SVG or PDF by its suffix.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     place = Path(path)
     if place.suffix.lower() not in SUFFIXES:
         raise InputError(f"cannot draw {path}: its suffix is none of {', '.join(SUFFIXES)}; choose one of them.")
@@ -79,7 +78,7 @@ def _edges(values: npt.NDArray[np.float64], few: Sequence[str] | None) -> npt.ND
 def _draw_part(axis: Any, name: str, values: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]) -> None:
     """The bars of one part."""
     heights, _ = np.histogram(values, edges)
-    axis.bar(edges[:-1], heights / len(values), np.diff(edges) * 0.92, align="edge", color=COLOURS[name])
+    axis.bar(edges[:-1], heights / len(values), np.diff(edges) * 0.92, align="edge", color=palette.SPLITS[name])
     axis.set_ylabel(f"{name}\n{len(values):,}", rotation=0, ha="right", va="center", fontsize=8)
     axis.set_yticks([])
     axis.tick_params(labelsize=8)
