@@ -90,3 +90,26 @@ def test_the_documentation_is_up_to_date() -> None:
     root = Path(__file__).parents[2]
     text = (root / "docs" / "results.md").read_text()
     assert tables.markdown(tables.read_records(root / "results")) in text
+
+
+def test_runs_of_one_name_and_other_settings_are_told_apart() -> None:
+    """Two values of a weight under one preset are two rows, and neither has the figures of both."""
+    from goodformer.experiments.presets import configure
+
+    def weighted(seed: int, ood_test: float, *overrides: str) -> dict[str, Any]:
+        config = configure({"name": "good-motif"}, "goodformer", seed=seed, overrides=overrides)
+        return record(seed, ood_test, method="goodformer", model="goodformer", config=config.to_dict())
+
+    usual = [weighted(0, 0.5), weighted(1, 0.7)]
+    rows = tables.markdown([*usual, weighted(0, 0.9, "method.variance_weight=100.0")]).splitlines()
+    assert [line for line in rows if "| default |" in line and "60.00 ±14.14" in line]
+    assert [line for line in rows if "| default, variance_weight=100.0 |" in line and "| 90.00 |" in line]
+
+
+def test_an_ablation_does_not_stand_beside_the_whole_method() -> None:
+    rows = [
+        record(0, 0.5, method="goodformer", model="goodformer", preset=name) for name in ("paper", "without-entropy")
+    ]
+    lines = tables.markdown([{**row, "id": row["preset"]} for row in rows]).splitlines()
+    assert "81.97 ±16.74" in lines[-2]
+    assert "40.40 ±3.22" in lines[-1]

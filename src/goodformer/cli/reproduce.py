@@ -13,7 +13,7 @@ from goodformer.cli import options, output
 from goodformer.cli.compare import Format, watching
 
 if TYPE_CHECKING:
-    from goodformer.experiments.reproduce import Artefact, Block
+    from goodformer.experiments.artefacts import Artefact, Block
     from goodformer.experiments.tables import Record
 
 RESULTS = Path("results")
@@ -65,7 +65,7 @@ def command(
     again at any time; the exit code is 1 where a run failed.
     """
     with output.working():
-        from goodformer.experiments import reproduce
+        from goodformer.experiments import artefacts, reproduce
 
         sources = records or [path for path in (RESULTS,) if path.is_dir()]
         if page:
@@ -75,18 +75,24 @@ def command(
         _list(sources, seeds, form)
         return
     with output.working():
-        one = reproduce.artefact(name)
-        blocks = reproduce.narrowed(one.blocks(budget, seeds), dataset, methods)
+        one = artefacts.artefact(name)
+        blocks = artefacts.narrowed(one.blocks(budget, seeds), dataset, methods)
         known = reproduce.known(blocks, sources, runs)
         failures: dict[str, str] = {}
         if run:
-            failures = _train(one, blocks, known, runs, jobs, threads, quiet, export)
-        elif export:
-            _export(blocks, runs, export)
-        known = reproduce.known(blocks, [*sources, *_more(export)], runs)
+            weights = {} if one.name == "figure-subgraphs" else known  # a picture needs run folders, not records
+            failures = _train(blocks, weights, runs, jobs, threads, quiet, export)
+        measured = _measured(blocks, known, threads) if run else []
+        if export:
+            reproduce.export(blocks, runs, export, measured)
+        known = reproduce.timed(reproduce.known(blocks, sources, runs), measured)
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
-    _deliver(reproduce.report(one, blocks, known, words), form, out)
+    report = reproduce.report(one, blocks, known, words)
+    if one.drawn and out:
+        _draw(one, blocks, report, runs, out)
+        out = None
+    _deliver(report, form, out)
     for identity, reason in failures.items():
         typer.echo(f"run {identity} failed: {reason}", err=True)
     if failures:
@@ -94,7 +100,6 @@ def command(
 
 
 def _train(
-    one: Artefact,
     blocks: list[Block],
     known: dict[str, Record],
     runs: Path,
@@ -103,36 +108,46 @@ def _train(
     quiet: bool,
     export: Path | None,
 ) -> dict[str, str]:
-    """Train the gaps; what is finished is exported however it ends."""
+    """Train the gaps; what is finished is exported even if the rest is stopped."""
     from goodformer.experiments import reproduce
 
     try:
         with watching(quiet) as watch:
             return reproduce.train(blocks, known, runs, jobs, threads, watch)
-    finally:
+    except KeyboardInterrupt:
         if export:
-            _export(blocks, runs, export)
+            reproduce.export(blocks, runs, export)
+        raise
 
 
-def _export(blocks: list[Block], runs: Path, export: Path) -> None:
-    """Add the records of finished runs to a file."""
-    from goodformer.engine import export_results
+def _measured(blocks: list[Block], known: dict[str, Record], threads: int) -> list[dict[str, Any]]:
+    """Records of how long predicting takes, where a column asks for it."""
+    from goodformer.cli.locate import limit_threads
     from goodformer.experiments import reproduce
 
-    export_results(reproduce.finished(blocks, runs), export)
+    limit_threads(threads)
+    return reproduce.measure(blocks, known)
 
 
-def _more(export: Path | None) -> list[Path]:
-    return [export] if export and export.is_file() else []
+def _draw(one: Artefact, blocks: list[Block], report: dict[str, Any], runs: Path, out: Path) -> None:
+    """Draw a figure."""
+    from goodformer.experiments import reproduce, reproduce_picture
+
+    with output.working():
+        if one.name == "figure-sensitivity":
+            figure = reproduce_picture.sensitivity(report)
+        else:
+            figure = reproduce_picture.subgraphs(reproduce.drawn(blocks, runs))
+        typer.echo(f"{reproduce_picture.save(figure, out)} drawn", err=True)
 
 
 def _list(sources: list[Path], seeds: int | None, form: Format) -> None:
     """All artefacts with one line each and how much of them is there."""
-    from goodformer.experiments import reproduce
+    from goodformer.experiments import artefacts, reproduce
 
     known = reproduce.known([], sources)
     rows = []
-    for one in reproduce.ARTEFACTS.values():
+    for one in artefacts.ARTEFACTS.values():
         there = reproduce.coverage(one, known, seeds)
         told = ", ".join(f"{budget} {done} of {wanted}" for budget, (done, wanted) in there.items())
         rows.append([one.name, one.place, one.about, told])

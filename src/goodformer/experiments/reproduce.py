@@ -1,409 +1,26 @@
 """The tables and figures of the paper, computed from records: ours beside the paper's, and what is still to be run.
 
-An artefact is a declaration: blocks of columns, each column one figure of one comparison. A record counts only where
-its settings are those the run would be trained with now, and every block has one budget.
+A record counts only where its settings are those the run would be trained with now, and every block has one budget.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from goodformer import files
-from goodformer.engine import Run, RunConfig
-from goodformer.experiments import compare, paper, runner
+from goodformer.engine import Run, RunConfig, export_results
+from goodformer.engine.store import merge_lines
+from goodformer.experiments import compare, inference, runner
+from goodformer.experiments.artefacts import ARTEFACTS, FIGURES, INFERENCE, Artefact, Block, Column, Figure
 from goodformer.experiments.compare import Comparison
-from goodformer.experiments.competitors import ALL, PAPER, Competitor, competitors
+from goodformer.experiments.competitors import ALL, PAPER, Competitor
 from goodformer.experiments.pace import Paces, duration
 from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, count, ranked
 from goodformer.experiments.tables import Record, insert, moments, written
-from goodformer.registry import InputError, unknown
-
-FULL, REDUCED = "full", compare.BUDGET
-INFERENCE = "inference"
-"""Kind of the records that tell how long predicting takes."""
-TRAINED, PREDICTED = 18_000, 3_000
-"""Graphs that seconds are told for: the training and the test graphs of GOOD-Motif."""
-
-
-# ------------------------------------------------------------------------------------------ figures of a record
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Something that records tell and that may stand in a column.
-
-    Args:
-        value: What a record tells of it, None where nothing.
-        published: What is published for a data set (all its settings) and a row: mean and deviation, or a mean.
-        digits: Behind the point.
-        ranked: Whether the best ones are marked.
-    """
-
-    value: Callable[[Record], float | None]
-    published: Callable[[Mapping[str, Any], str], Sequence[float] | None] = lambda _, __: None
-    digits: int = 2
-    ranked: bool = True
-
-
-def _percent(*path: str) -> Callable[[Record], float | None]:
-    """A share somewhere in a record, in %."""
-
-    def value(record: Record) -> float | None:
-        found: Any = record
-        for name in path:
-            found = (found or {}).get(name)
-        return None if found is None else 100 * found
-
-    return value
-
-
-def _training(record: Record) -> float | None:
-    """Processor seconds of an epoch, for as many graphs as the full data have."""
-    seconds, graphs = record.get("processor_seconds_per_epoch"), record.get("train_graphs")
-    return seconds / graphs * TRAINED if seconds and graphs else None
-
-
-def _inference(record: Record) -> float | None:
-    """Processor seconds of predicting as many graphs as the full data have for test."""
-    told = record.get(INFERENCE)
-    return told["processor_seconds"] / told["graphs"] * PREDICTED if told else None
-
-
-def _seconds(what: str, dataset: Mapping[str, Any], row: str) -> Sequence[float] | None:
-    found = paper.seconds(dataset, row, what)
-    return None if found is None else (found,)
-
-
-FIGURES = {
-    "ood_test": Figure(_percent("ood_test"), partial(paper.published, "ood_test")),
-    "concept": Figure(_percent("ood_test"), paper.leaderboard),
-    "id_val": Figure(_percent("by_rule", "id_val", "ood_test")),
-    "last": Figure(_percent("by_rule", "last", "ood_test")),
-    "precision_at_10": Figure(
-        lambda record: record.get("precision_at_10"), partial(paper.published, "precision_at_10"), digits=3
-    ),
-    "edge_auc": Figure(lambda record: record.get("edge_auc"), digits=3),
-    "training": Figure(_training, partial(_seconds, "training"), digits=1, ranked=False),
-    INFERENCE: Figure(_inference, partial(_seconds, INFERENCE), digits=1, ranked=False),
-}
-
-
-# ------------------------------------------------------------------------------------------ declarations
-
-
-@dataclass(frozen=True)
-class Column:
-    """One figure of the rows of one comparison; ``beside`` says whose figures stand beside ours, if any."""
-
-    head: str
-    comparison: Comparison
-    figure: str = "ood_test"
-    beside: str = "paper"
-
-
-@dataclass(frozen=True)
-class Block:
-    """A table of one budget.
-
-    Args:
-        title: What it shows.
-        columns: Its columns.
-        note: What has to be said of it.
-        quoted: Rows that are published only and never run here.
-        unit: The row whose figure is the unit of the others, told behind each figure.
-    """
-
-    title: str
-    columns: tuple[Column, ...]
-    note: str = ""
-    quoted: tuple[Competitor, ...] = ()
-    unit: str = ""
-
-    @property
-    def rows(self) -> list[Competitor]:
-        """All rows of its columns."""
-        run = [row for column in self.columns for row in column.comparison.rows]
-        return list({row.name: row for row in (*self.quoted, *run)}.values())
-
-    @property
-    def configs(self) -> dict[str, RunConfig]:
-        """All runs it is made of by their ids, seed by seed."""
-        runs = [config for column in self.columns for config in column.comparison.configs.values()]
-        return {config.id: config for config in sorted(runs, key=lambda config: config.seed)}
-
-
-@dataclass(frozen=True)
-class Artefact:
-    """A table or a figure of the paper.
-
-    Args:
-        name: What a user types.
-        place: Where it stands in the paper.
-        about: What it shows.
-        make: Its blocks under a budget, with a number of seeds.
-        budgets: Budgets it is shown under.
-        seeds: Seeds each row has.
-        drawn: Whether it is a picture.
-    """
-
-    name: str
-    place: str
-    about: str
-    make: Callable[[str, int], list[Block]]
-    budgets: tuple[str, ...] = (FULL, REDUCED)
-    seeds: int = 3
-    drawn: bool = False
-
-    def blocks(self, budget: str | None = None, seeds: int | None = None) -> list[Block]:
-        """What it is made of, under all its budgets or under one."""
-        budgets = self.budgets if budget is None else (budget,)
-        return [block for one in budgets for block in self.make(one, seeds or self.seeds)]
-
-
-BASIS, SIZE = ({"name": "good-motif", "domain": domain} for domain in ("basis", "size"))
-MOTIF = {"Motif basis": BASIS, "Motif size": SIZE}
-HIV = {f"HIV {domain}": {"name": "good-hiv", "domain": domain} for domain in ("scaffold", "size")}
-THEIRS = {
-    "SST2": {"name": "good-sst2", "vectors": "bert"},
-    "Twitter": {"name": "good-twitter", "vectors": "bert"},
-    "DrugOOD": {"name": "drugood", "domain": "assay", "measurement": "ic50"},
-}
-OTHERS = {
-    "SST2, spaCy vectors": {"name": "good-sst2"},
-    "Twitter, spaCy vectors": {"name": "good-twitter"},
-    "DrugOOD EC50": {"name": "drugood", "domain": "assay", "measurement": "ec50"},
-}
-"""Data that are to be had where the paper's are not; its figures do not stand beside them."""
-EPOCHS = {"good-hiv": 3, "good-sst2": 3, "good-twitter": 8, "drugood": 8}
-"""Epochs of a reduced budget on data whose graphs it does not cut."""
-
-PRESETS = "goodformer:paper,goodformer:as_published"
-CHANGES = "goodformer:without-entropy,goodformer:gil-generator,goodformer:without-encoder,goodformer:laplacian-input"
-TAKEN = (
-    *(
-        "without-walks",
-        "without-adversary",
-        "without-budget",
-        "trunk-values",
-        "without-node-weights",
-        "sum-aggregation",
-    ),
-    *("without-average", "without-temperature", "without-interventions", "without-encoder", "mlp-predictor"),
-)
-"""What the default loses, preset by preset, in the table of its ablation."""
-SENSITIVITY = {
-    "lambda": ("variance_weight", (0.1, 1.0, 10.0, 100.0)),
-    "alpha_E": ("entropy_weight", (0.01, 0.1, 1.0, 10.0)),
-    "alpha_PSE": ("encoder_weight", (0.01, 0.1, 1.0, 10.0)),
-}
-"""The weights of the paper's figure, the settings they are here, and the values tried."""
-COMMON = "GOODFormer (paper) and (as_published) are the presets of that name, GOODFormer is the default."
-SAME = (
-    "Rows called alike have the node inputs, the aggregation of messages and the averaging of weights that GOODFormer "
-    "has by default; what is left is the method."
-)
-
-
-@cache
-def _comparison(dataset: str, rows: str, seeds: int, budget: str, overrides: tuple[str, ...]) -> Comparison:
-    settings = json.loads(dataset)
-    return Comparison(settings, tuple(competitors(rows, settings["name"])), tuple(range(seeds)), budget, overrides)
-
-
-def compared(
-    dataset: Mapping[str, Any], rows: str, budget: str, seeds: int, overrides: tuple[str, ...] = ()
-) -> Comparison:
-    """A comparison; under a reduced budget, data that it does not cut have fewer epochs than others have."""
-    epochs = EPOCHS.get(dataset["name"]) if budget == REDUCED else None
-    more = () if epochs is None else (f"training.epochs={epochs}",)
-    return _comparison(json.dumps(dataset), rows, seeds, budget, (*more, *overrides))
-
-
-def _columns(data: Mapping[str, Any], rows: str, budget: str, seeds: int, **more: Any) -> tuple[Column, ...]:
-    """A column for each data set."""
-    return tuple(Column(head, compared(dataset, rows, budget, seeds), **more) for head, dataset in data.items())
-
-
-def _main(budget: str, seeds: int) -> list[Block]:
-    data = {**MOTIF, **HIV, **(THEIRS if budget == FULL else OTHERS)}
-    columns = _columns(data, f"{ALL},{PRESETS}", budget, seeds)
-    own = "erm on goodformer alike"
-    alike = f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{own},goodformer"
-    if budget != FULL:
-        same = Block("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), SAME)
-        return [Block("Main table", columns, COMMON), same]
-    shifted = {f"{head}, concept": {**dataset, "shift": "concept"} for head, dataset in MOTIF.items()}
-    concept = _columns(shifted, f"{own},goodformer", budget, seeds, figure="concept", beside="GOOD")
-    quoted = tuple(competitors("erm,irm,vrex,dir,gsat,ciga", "good-motif"))
-    note = (
-        "The paper has no concept shift; GOOD: that benchmark's leaderboard (github.com/divelab/GOOD), ten runs on GIN."
-    )
-    return [
-        Block("Main table", columns, COMMON),
-        Block("Same inputs", _columns(MOTIF, f"{own},goodformer", budget, seeds, beside=""), SAME),
-        Block("Same inputs, concept shift", concept, f"{note} {SAME}", quoted),
-        Block("Other rules of choosing the epoch", _rules(f"{own},{PRESETS},goodformer", seeds), RULE_NOTE),
-    ]
-
-
-RULE_NOTE = (
-    "The same runs: the epoch that is best on shifted validation graphs (ood_val), on validation graphs like those of "
-    "training (id_val), or simply the last."
-)
-
-
-def _rules(rows: str, seeds: int) -> tuple[Column, ...]:
-    """OOD test under every rule of choosing the epoch."""
-    names = {"ood_val": "ood_test", "id_val": "id_val", "last": "last"}
-    return tuple(
-        Column(f"{head}, {rule}", compared(dataset, rows, FULL, seeds), figure, beside="")
-        for head, dataset in MOTIF.items()
-        for rule, figure in names.items()
-    )
-
-
-def _precision(budget: str, seeds: int) -> list[Block]:
-    rows = f"dir,grea,gil,gsat,ciga,imold,cal-plus,goodformer,{PRESETS}"
-    columns = tuple(
-        Column(f"{head} {label}", compared(dataset, rows, budget, seeds), figure)
-        for head, dataset in MOTIF.items()
-        for label, figure in (("Precision@10", "precision_at_10"), ("edge AUC", "edge_auc"))
-    )
-    return [
-        Block(
-            "Finding the invariant subgraph", columns, "On OOD test graphs, at the epoch and weights of the accuracy."
-        )
-    ]
-
-
-def _ablation(budget: str, seeds: int) -> list[Block]:
-    rows = f"goodformer:paper,{CHANGES},goodformer:signnet-input"
-    theirs = Block("Ablation of the paper's GOODFormer", _columns({**MOTIF, **HIV}, rows, budget, seeds))
-    if budget == FULL:
-        return [theirs]
-    changes = ",".join(f"goodformer:default-{part}" for part in TAKEN)
-    columns = tuple(
-        Column(f"{head}{label}", compared(dataset, f"goodformer,{changes}", budget, seeds), figure, beside="")
-        for head, dataset in MOTIF.items()
-        for label, figure in (("", "ood_test"), (", Precision@10", "precision_at_10"))
-    )
-    return [theirs, Block("Ablation of the default", columns, "Each row takes one thing from the default.")]
-
-
-def _predictor(budget: str, seeds: int) -> list[Block]:
-    rows = "goodformer:paper,goodformer:mlp-predictor"
-    return [Block("Graph transformer or MLP as predictor", _columns({**MOTIF, **HIV}, rows, budget, seeds))]
-
-
-def _shift_level(budget: str, seeds: int) -> list[Block]:
-    data = {f"SP-Motif b={bias}": {"name": "sp-motif", "bias": bias} for bias in (0.5, 0.7, 0.9)}
-    rows = f"gps,exphormer,erm on goodformer alike,goodformer,{PRESETS}"
-    return [Block("Levels of shift", _columns(data, rows, budget, seeds), f"{COMMON} {SAME}")]
-
-
-def _runtime(budget: str, seeds: int) -> list[Block]:
-    rows = f"graphormer,gps,exphormer,goodformer,{PRESETS}"
-    whole, once = compared(BASIS, rows, budget, seeds), compared(BASIS, rows, budget, 1)
-    columns = (
-        Column("training, s", whole, "training"),
-        Column("inference, s", once, INFERENCE),
-        Column("OOD test", whole),
-    )
-    note = (
-        f"Processor seconds on one core for {TRAINED:,} training graphs and for {PREDICTED:,} graphs predicted, scaled "
-        "from what was measured; in brackets how many times those of GraphGPS. Paper: seconds an epoch on one V100; it "
-        "does not say which graphs its inference is of."
-    )
-    return [Block("Time on Motif basis", columns, note, unit="gps")]
-
-
-def _sensitivity(budget: str, seeds: int) -> list[Block]:
-    blocks = [
-        Block(f"{domain}: {weight}", tuple(_tried(weight, dataset, budget, seeds)))
-        for domain, dataset in MOTIF.items()
-        for weight in SENSITIVITY
-    ]
-    return [*blocks, Block("For reference", _columns(MOTIF, "ciga,exphormer", budget, seeds, beside=""))]
-
-
-def _tried(weight: str, dataset: Mapping[str, Any], budget: str, seeds: int) -> Iterator[Column]:
-    """A column for each value of a weight, everything else as the preset has it."""
-    setting, values = SENSITIVITY[weight]
-    for value in values:
-        change = (f"method.{setting}={value:g}",)
-        comparison = compared(dataset, "goodformer,goodformer:paper", budget, seeds, change)
-        yield Column(f"{weight} = {value:g}", comparison, beside="")
-
-
-def _subgraphs(budget: str, seeds: int) -> list[Block]:
-    columns = _columns({"Precision@10": BASIS}, "dir,gsat,ciga,goodformer", budget, seeds, figure="precision_at_10")
-    return [Block("Runs that are drawn", columns, "The picture needs their run folders: records have no weights.")]
-
-
-ARTEFACTS = {
-    artefact.name: artefact
-    for artefact in (
-        Artefact("table-main", "Table 3", "all methods on all benchmarks, OOD test", _main),
-        Artefact("table-precision", "Table 4", "Precision@10 and edge AUC of the found subgraphs", _precision),
-        Artefact(
-            "figure-subgraphs", "Figure 2", "found subgraphs beside the true ones", _subgraphs, (REDUCED,), 1, True
-        ),
-        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or taken away", _ablation),
-        Artefact(
-            "figure-sensitivity",
-            "Figures 3 and 4",
-            "OOD test over the weights of the loss",
-            _sensitivity,
-            (REDUCED,),
-            1,
-            True,
-        ),
-        Artefact("table-runtime", "Table 8", "training and inference time of graph transformers", _runtime),
-        Artefact("table-shift-level", "Table 7", "SP-Motif at three levels of shift", _shift_level),
-        Artefact("table-predictor", "Table 9", "graph transformer against MLP as predictor", _predictor),
-    )
-}
-
-
-def artefact(name: str) -> Artefact:
-    """The artefact of a name."""
-    if name not in ARTEFACTS:
-        raise unknown("artefact", name, ARTEFACTS)
-    return ARTEFACTS[name]
-
-
-def narrowed(blocks: Sequence[Block], datasets: str | None = None, methods: str | None = None) -> list[Block]:
-    """The blocks with the columns of some data sets and some rows only.
-
-    Args:
-        blocks: Blocks of an artefact.
-        datasets: Names of data sets, separated by commas.
-        methods: Rows as in `goodformer.experiments.competitors.competitors`.
-    """
-    kept = [replace(block, columns=tuple(_narrowed(block.columns, datasets, methods))) for block in blocks]
-    found = [block for block in kept if block.columns]
-    if not found:
-        raise InputError("nothing of this artefact is left; name data sets and rows that it has.")
-    return found
-
-
-def _narrowed(columns: Iterable[Column], datasets: str | None, methods: str | None) -> Iterator[Column]:
-    for column in columns:
-        comparison = column.comparison
-        name = comparison.dataset["name"]
-        if datasets is not None and name not in [word.strip() for word in datasets.split(",")]:
-            continue
-        wanted = None if methods is None else {row.name for row in competitors(methods, name)}
-        rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)
-        if rows:
-            yield column if rows == comparison.rows else replace(column, comparison=replace(comparison, rows=rows))
-
+from goodformer.registry import InputError
 
 # ------------------------------------------------------------------------------------------ records
 
@@ -413,10 +30,13 @@ def known(blocks: Iterable[Block], sources: Sequence[Path], root: Path | None = 
     found = compare.recorded(sources)
     if root is not None:
         found |= {run.config.id: run.summary for run in finished(blocks, root) if run.summary}
-    for line in (line for source in sources for line in _lines(source) if line.get("kind") == INFERENCE):
-        identity = RunConfig.from_dict(line["config"]).id
-        found[identity] = {**found.get(identity, {}), INFERENCE: line}
-    return found
+    return timed(found, (line for source in sources for line in _lines(source) if line.get("kind") == INFERENCE))
+
+
+def timed(found: Mapping[str, Record], lines: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
+    """The records with what is told of how long predicting takes."""
+    more = {RunConfig.from_dict(line["config"]).id: line for line in lines}
+    return {**found, **{key: {**found.get(key, {}), INFERENCE: line} for key, line in more.items()}}
 
 
 def _lines(source: Path) -> Iterator[Mapping[str, Any]]:
@@ -447,6 +67,39 @@ def finished(blocks: Iterable[Block], root: Path) -> list[Run]:
     configs = {one: config for block in blocks for one, config in block.configs.items()}
     runs = [Run(root / config.folder_name) for config in configs.values()]
     return [run for run in runs if run.finished]
+
+
+def drawn(blocks: Sequence[Block], root: Path) -> dict[str, Run]:
+    """The finished runs of a block's first column and seed, by the titles of their rows."""
+    comparison = blocks[0].columns[0].comparison
+    runs = {
+        row.title: Run(root / comparison.configs[row.name, comparison.seeds[0]].folder_name) for row in comparison.rows
+    }
+    return {title: run for title, run in runs.items() if run.finished}
+
+
+def measure(blocks: Iterable[Block], found: Mapping[str, Record]) -> list[dict[str, Any]]:
+    """Records of how long predicting takes, for the columns that ask for it and have none."""
+    columns = [column for block in blocks for column in block.columns if column.figure == INFERENCE]
+    configs = {config.id: config for column in columns for config in column.comparison.configs.values()}
+    return [inference.measure(config) for key, config in configs.items() if INFERENCE not in found.get(key, {})]
+
+
+def export(blocks: Iterable[Block], root: Path, path: Path, measured: Sequence[dict[str, Any]] = ()) -> None:
+    """Add the records of finished runs to a file, and those of how long predicting takes to one beside it."""
+    export_results(finished(blocks, root), path)
+    if measured:
+        merge_lines(beside(path), measured, lambda line: str(line["id"]), _check)
+
+
+def beside(path: Path) -> Path:
+    """Where the records of how long predicting takes lie: results hold nothing but runs."""
+    return path.with_name(f"{path.stem}-{INFERENCE}{path.suffix}")
+
+
+def _check(path: Path, lines: Sequence[Any]) -> None:
+    if not all(isinstance(line, dict) and line.get("kind") == INFERENCE for line in lines):
+        raise InputError(f"{path} holds something else than records of inference; choose another file.")
 
 
 # ------------------------------------------------------------------------------------------ reports
@@ -591,8 +244,11 @@ def sheet(block: Mapping[str, Any]) -> Sheet:
             heads.append(column["beside"])
             columns.append(_cells([entry or {"mean": None, "std": None} for entry in beside], figure, unit))
     groups = [str(row["group"]) for row in block["rows"]]
-    title = f"{block['title']}, budget {block['budget']}"
-    return Sheet(title, heads, [list(row) for row in zip(*columns, strict=True)], groups, note(block))
+    return Sheet(_title(block), heads, [list(row) for row in zip(*columns, strict=True)], groups, note(block))
+
+
+def _title(block: Mapping[str, Any]) -> str:
+    return f"{block['title']}, budget {block['budget']}"
 
 
 def _cells(
@@ -662,12 +318,13 @@ def _line(gap: Mapping[str, Any]) -> str:
 
 def markdown(one: Mapping[str, Any]) -> str:
     """An artefact in Markdown: its tables, and under each what is not run."""
-    parts = []
-    for block in one["blocks"]:
-        lines = missing(block)
-        parts += [sheet(block).markdown(), *(["Not run:", _fenced(lines)] if lines else [])]
     everything = ["All of it:", _fenced(rest(one))] if len(one["blocks"]) > 1 and one["gap"] else []
-    return "\n\n".join([*parts, *everything])
+    return "\n\n".join([*(_markdown(block) for block in one["blocks"]), *everything])
+
+
+def _markdown(block: Mapping[str, Any]) -> str:
+    lines = missing(block)
+    return "\n\n".join([sheet(block).markdown(), *(["Not run:", _fenced(lines)] if lines else [])])
 
 
 def _fenced(lines: Sequence[str]) -> str:
@@ -685,16 +342,26 @@ def latex(one: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------------------------------ the page
 
 
-def page(results: Path) -> str:
-    """All artefacts in Markdown, from records alone."""
-    parts = []
-    for one in ARTEFACTS.values():
-        blocks = one.blocks()
-        made = report(one, blocks, known(blocks, [results]))
-        parts.append(f"## {one.name}\n\n{one.place} of the paper: {one.about}.\n\n{markdown(made)}")
-    return "\n\n".join(parts)
+def page(results: Path, images: Path) -> str:
+    """All artefacts in Markdown, from records alone, with their pictures where these are drawn."""
+    found = known([], [results])
+    return "\n\n".join(_section(one, report(one, one.blocks(), found), images) for one in ARTEFACTS.values())
+
+
+def _section(one: Artefact, made: Mapping[str, Any], images: Path) -> str:
+    """An artefact on the page; of a block without any record, nothing but what would run it."""
+    picture = [f"![{one.about}]({images.name}/{one.name}.png)"] if (images / f"{one.name}.png").is_file() else []
+    blocks = [_told(block) for block in made["blocks"]]
+    return "\n\n".join([f"## {one.name}", f"{one.place} of the paper: {one.about}.", *picture, *blocks])
+
+
+def _told(block: Mapping[str, Any]) -> str:
+    if any(cell["seeds"] for row in block["rows"] for cell in row["cells"]):
+        return _markdown(block)
+    rows = count(len(block["rows"]), "row")
+    return f"### {_title(block)}\n\nNothing of it is recorded yet ({rows}).\n\n{_fenced(missing(block))}"
 
 
 def write(results: Path = Path("results"), target: Path = Path("docs/reproduce.md")) -> bool:
     """Put all artefacts between the markers of a page; True where that changed it."""
-    return insert(target, "artefacts", page(results))
+    return insert(target, "artefacts", page(results, target.parent / "images"))

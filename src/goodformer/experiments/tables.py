@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.engine.config import RunConfig
 from goodformer.experiments.competitors import GNN, PAPER, PLAIN_GNN
 from goodformer.experiments.paper import published
 from goodformer.registry import InputError
@@ -87,12 +90,33 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
     config = records[0].get("config", {}).get("dataset", {})
     words += [f"{name} {config[name]}" for name in TOLD if name in config]
     head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values()]
-    groups = _group(records, COLUMNS)
+    groups = _group(_told_apart(records), COLUMNS)
     rows = [
         [*_row(group, rows), *_cost(rows, _baseline(group, groups)), str(len(rows))] for group, rows in groups.items()
     ]
     head += ["OOD test, paper", "s/epoch", "x ERM", "seeds"]
     return f"### {' / '.join(words)}, {named['train_graphs']} training graphs\n\n{markdown_table(head, rows)}"
+
+
+def _told_apart(records: Sequence[Record]) -> Iterator[Record]:
+    """The records, those with unusual settings among runs of one name having them behind the name of their preset."""
+    for alike in _group(records, COLUMNS).values():
+        settings = [_settings(record) for record in alike]
+        names = sorted({name for one in settings for name in one})
+        usual = {name: Counter(str(one.get(name)) for one in settings).most_common(1)[0][0] for name in names}
+        for record, own in zip(alike, settings, strict=True):
+            unusual = [f"{name}={own[name]}" for name in names if name in own and str(own[name]) != usual[name]]
+            yield {**record, "preset": ", ".join((str(record.get("preset")), *unusual))} if unusual else record
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    """All settings of a record's run but its seed, those that came later filled in."""
+    try:
+        config = RunConfig.from_dict(record.get("config", {})).to_dict()
+    except InputError:
+        config = record.get("config", {})
+    parts = (config.get(part, {}) for part in ("dataset", "model", "method", "training"))
+    return {name: value for part in parts for name, value in part.items() if name != "name"}
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -109,8 +133,9 @@ def _row(group: tuple[Any, ...], records: Sequence[Record]) -> list[str]:
 def _paper(record: Record) -> str:
     """What the paper has in the place of a record's OOD test; a gap where it has nothing."""
     dataset = record.get("config", {}).get("dataset") or {"name": record["dataset"], "domain": record["domain"]}
-    pair = (record["method"], record["model"])
-    names = [row.name for row in PAPER if (row.method, row.model_on(dataset["name"])) == pair]
+    pair, preset = (record["method"], record["model"]), str(record.get("preset"))
+    rows = [row for row in PAPER if (row.method, row.model_on(dataset["name"])) == pair]
+    names = [replace(row, name=f"{row.name}:{preset}", preset=preset).published for row in rows]
     found = published("ood_test", dataset, names[0]) if names else None
     return "-" if found is None else " ±".join(written(part, 2) for part in found)
 
@@ -118,7 +143,8 @@ def _paper(record: Record) -> str:
 def _baseline(group: tuple[Any, ...], groups: Mapping[tuple[Any, ...], Sequence[Record]]) -> Sequence[Record]:
     """The records of ERM on a GNN under the same budget."""
     budget = COLUMNS.index("budget")
-    found = (rows for key, rows in groups.items() if key[0] == "erm" and key[1] in (PLAIN_GNN, GNN))
+    plain = sorted(groups.items(), key=lambda pair: str(pair[0][2]))  # a preset as it is, then with other settings
+    found = (rows for key, rows in plain if key[0] == "erm" and key[1] in (PLAIN_GNN, GNN))
     return next((rows for rows in found if rows[0].get("budget") == group[budget]), [])
 
 

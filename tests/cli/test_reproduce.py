@@ -1,0 +1,78 @@
+"""``goodformer reproduce``: the list, a table, training the gaps, a figure."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goodformer.engine import Run
+from goodformer.experiments import artefacts
+from goodformer.experiments.artefacts import Artefact, Block, Column, compared
+from tests.cli.conftest import Command
+
+TINY = {"name": "good-motif", "domain": "basis", "graphs": 150}
+
+
+def tiny(budget: str, seeds: int) -> list[Block]:
+    comparison = compared(TINY, "gsat,goodformer", budget, seeds, ("training.epochs=1", "model.dim=16"))
+    return [Block("Tiny", (Column("OOD", comparison), Column("P@10", comparison, "precision_at_10")))]
+
+
+def test_all_artefacts_are_listed(command: Command) -> None:
+    answer = command("reproduce")
+    assert answer.code == 0
+    assert all(name in answer.out for name in artefacts.ARTEFACTS)
+    assert "compare 0 of 4" in answer.out
+    assert [row["name"] for row in command("reproduce", "--format", "json").json] == list(artefacts.ARTEFACTS)
+
+
+def test_a_table_without_records(command: Command, tmp_path: Path) -> None:
+    words = ["reproduce", "table-predictor", "--budget", "compare", "--dataset", "good-motif"]
+    answer = command(*words)
+    assert answer.code == 0
+    assert "not run" in answer.out
+    assert "70.66 ±9.36" in answer.out
+    assert "--methods goodformer:paper,goodformer:mlp-predictor" in answer.out
+    assert "goodformer reproduce table-predictor --budget compare --dataset good-motif --run" in answer.out
+    assert "no estimate" in answer.out
+    assert command(*words, "--format", "latex", "-o", "deep/it.tex").code == 0
+    assert (tmp_path / "deep" / "it.tex").read_text().startswith(r"\begin{table}")
+    assert command(*words, "--format", "json").json["gap"]["runs"] == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["table-man"], "did you mean table-main"),
+        (["table-main", "--budget", "huge"], "unknown budget 'huge'"),
+        (["table-main", "--methods", "gsatt"], "did you mean gsat"),
+        (["table-main", "--dataset", "none"], "nothing of this artefact is left"),
+        (["table-main", "--records", "none.jsonl"], "there is no none.jsonl"),
+        (["figure-subgraphs", "-o", "it.png"], "--run"),
+        (["--page", "none.md", "--records", "."], "there is no page"),
+    ],
+)
+def test_mistakes_are_refused(command: Command, words: list[str], sentence: str) -> None:
+    answer = command("reproduce", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert sentence in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_gaps_are_trained_exported_and_drawn(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = Artefact("figure-subgraphs", "Figure 2", "tiny", tiny, ("compare",), 1, drawn=True)
+    monkeypatch.setitem(artefacts.ARTEFACTS, "figure-subgraphs", figure)
+    words = ["reproduce", "figure-subgraphs", "--runs", "made"]
+    answer = command(*words, "--run", "--export", "made.jsonl", "-o", "pictures/it.png", "--quiet")
+    assert answer.code == 0, answer.err
+    assert "not run" not in answer.out
+    assert (tmp_path / "pictures" / "it.png").stat().st_size > 10_000
+    lines = [json.loads(line) for line in (tmp_path / "made.jsonl").read_text().splitlines()]
+    assert [line["method"] for line in lines] == ["gsat", "goodformer"]
+    assert all(Run(folder).finished for folder in (tmp_path / "made").iterdir())
+    told = command("reproduce", "figure-subgraphs", "--records", "made.jsonl", "--format", "json")
+    (block,) = told.json["blocks"]
+    shown = {row["row"]: row["cells"][0]["mean"] for row in block["rows"]}
+    assert shown == pytest.approx({line["method"]: 100 * line["ood_test"] for line in lines})
+    assert told.json["gap"] is None
+    assert command(*words, "-o", "it.txt").code == 2  # no picture format
