@@ -163,6 +163,16 @@ def test_each_molecule_fills_its_own_panel(tmp_path: Path) -> None:
     assert shares["small"] > 0.08
 
 
+def test_the_key_says_what_the_chosen_bonds_are(tmp_path: Path) -> None:
+    """RDKit draws each letter as a path, and each blank as an empty one."""
+    graph = graph_of(PROPANOL)
+    drawn = [
+        draw_molecule(PROPANOL, graph.edge_index, scored(graph), tmp_path / "a.svg", caption=caption).read_text()
+        for caption in ("x", "bonds that matter")
+    ]
+    assert drawn[1].count("<path") - drawn[0].count("<path") == len("bonds that matter") - 1
+
+
 def test_a_long_title_is_cut_and_a_large_molecule_gets_a_large_panel(tmp_path: Path) -> None:
     small, large = "CCO", "CC" * 40
     sizes = []

@@ -89,6 +89,17 @@ def test_a_method_without_scores_is_explained_afterwards(plain: list[gf.Run], tm
         assert best == pytest.approx(odds[0] - odds[1], abs=1e-3)
 
 
+def test_a_picture_says_what_its_edges_are(run: gf.Run, plain: list[gf.Run], tmp_path: Path) -> None:
+    captions = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
+    graphs = [Data(edge_index=TRIANGLE, num_nodes=3)]
+    for one, source, other in ((run, "own", "post-hoc"), (plain[0], "post-hoc", "own")):
+        report = gf.explain_graphs(one.predictor(), graphs, tmp_path / source, measure=False, form="svg")
+        text = Path(report["picture"]).read_text()  # Matplotlib leaves every text in a comment
+        assert report["explanation"] == source
+        assert captions[source] in text
+        assert captions[other] not in text
+
+
 def _odds(predictor: gf.Predictor, graph: Data, weight: Tensor, said: int) -> float:
     """log p / (1 - p) of a class of one graph, edges weighted."""
     batch = predictor.prepare([graph]).batch([0])

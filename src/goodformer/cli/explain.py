@@ -112,6 +112,8 @@ def _explain_split(
 
 def _show(report: dict[str, Any]) -> None:
     """One row a graph, and where the files are."""
+    from goodformer.experiments.explanation import CAPTIONS
+
     classes = report.get("classes", {})
     rows = [[row["graph"], row["label"], _said(row["predicted"], classes), _hits(row)] for row in report["graphs"]]
     heads = ["graph", "label", "predicted", "true edges among the best"]
@@ -123,7 +125,7 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(f"note: {note}")
     _show_fidelity(report.get("fidelity") or {})
     _show_agreement(report.get("agreement") or {})
-    typer.echo(f"picture: {report['picture']}\nscores:  {report['scores']}")
+    typer.echo(f"marked:  {CAPTIONS[report['explanation']]}\npicture: {report['picture']}\nscores:  {report['scores']}")
     for table in report.get("tables", []):
         typer.echo(f"table:   {table}")
 

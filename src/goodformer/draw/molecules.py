@@ -37,7 +37,7 @@ OTHERS = LinearSegmentedColormap.from_list("others", [PAPER, "#fde2c4"])
 TITLE, SUBTITLE, HAIR_LINE = to_rgb(INK), to_rgb(GREY), to_rgb(FRAME)
 
 COLUMNS = 3
-WIDE = 560
+WIDE = 700
 """Pixels from which on the key fits on one line."""
 MIDDLE, START = 0, 1
 """RDKit's codes for the alignment of letters."""
@@ -75,6 +75,7 @@ def draw_molecule(
     path: str | os.PathLike[str],
     title: str = "",
     k: int | None = None,
+    caption: str = "chosen: the best bonds",
 ) -> Path:
     """Draw one molecule with the bonds its scores choose.
 
@@ -85,8 +86,9 @@ def draw_molecule(
         path: Picture file, .png or .svg.
         title: One or two lines under the molecule.
         k: Bonds to choose; by default a third of them.
+        caption: What the chosen bonds are.
     """
-    return draw_molecules([molecule], [edge_index], [scores], path, [title], k)
+    return draw_molecules([molecule], [edge_index], [scores], path, [title], k, caption)
 
 
 def draw_molecules(
@@ -96,6 +98,7 @@ def draw_molecules(
     path: str | os.PathLike[str],
     titles: Sequence[str],
     k: int | None = None,
+    caption: str = "chosen: the best bonds",
 ) -> Path:
     """Draw a grid of molecules, each with the bonds its scores choose; see `draw_molecule`."""
     if not len(molecules) == len(edge_indices) == len(scores) == len(titles) or not molecules:
@@ -105,7 +108,7 @@ def draw_molecules(
         )
     canvas_of = _canvas_kind(Path(path))
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
-    return _save(_drawing(canvas_of, parts, titles), Path(path))
+    return _save(_drawing(canvas_of, parts, titles, caption), Path(path))
 
 
 def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
@@ -214,7 +217,7 @@ def _canvas_kind(path: Path) -> Any:
     return kinds[path.suffix]
 
 
-def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str]) -> bytes:
+def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str) -> bytes:
     """The finished picture: panels in rows, a title under each, a key under all."""
     columns = min(len(parts), COLUMNS)
     rows = -(-len(parts) // columns)
@@ -230,7 +233,7 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str])
         _draw_title(canvas, title, (corner[0] + width / 2, corner[1] + height), width)
     for left, top in corners:
         _draw_frame(canvas, left, top, width, pitch)
-    _draw_key(canvas, rows * pitch, columns * width)
+    _draw_key(canvas, rows * pitch, columns * width, caption)
     canvas.FinishDrawing()
     text = canvas.GetDrawingText()
     return text if isinstance(text, bytes) else text.encode()
@@ -300,10 +303,10 @@ def _key_height(width: int) -> int:
     return 18 + LINE * (1 if width >= WIDE else 2)
 
 
-def _draw_key(canvas: Any, top: int, width: int) -> None:
+def _draw_key(canvas: Any, top: int, width: int, caption: str) -> None:
     """What the colours mean."""
     canvas.SetFillPolys(True)
-    for place, (scale, text) in enumerate(((CHOSEN, "the best bonds (chosen)"), (OTHERS, "other bonds, by score"))):
+    for place, (scale, text) in enumerate(((CHOSEN, caption), (OTHERS, "other bonds, by score"))):
         across, down = (place, 0) if width >= WIDE else (0, place)
         left, middle = 14 + across * WIDE // 2, top + 8 + LINE * (down + 0.5)
         for step in range(8):

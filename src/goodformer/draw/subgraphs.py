@@ -70,6 +70,7 @@ def draw_subgraphs(
     path: str | os.PathLike[str],
     titles: Sequence[str],
     k: int | None = None,
+    caption: str = "found invariant subgraph",
 ) -> Path:
     """Draw each graph with the subgraph its scores choose, beside the true subgraph where the graph carries it.
 
@@ -79,6 +80,7 @@ def draw_subgraphs(
         path: Picture file; the suffix says the format (png, pdf, svg).
         titles: A line above each graph.
         k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
+        caption: What the chosen edges are.
 
     Returns:
         The file written.
@@ -89,7 +91,7 @@ def draw_subgraphs(
             "give at least one graph and as many of each."
         )
     sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
-    figure = _figure(sketches, [_title(title, one) for title, one in zip(titles, sketches, strict=True)])
+    figure = _figure(sketches, [_title(title, one) for title, one in zip(titles, sketches, strict=True)], caption)
     return _save(figure, Path(path))
 
 
@@ -171,7 +173,7 @@ def _title(title: str, one: Sketch) -> str:
     return f"{title}  ·  {one.hits} of {int(one.truth.sum())} edges found"
 
 
-def _figure(sketches: Sequence[Sketch], titles: Sequence[str]) -> Figure:
+def _figure(sketches: Sequence[Sketch], titles: Sequence[str], caption: str) -> Figure:
     """A grid of blocks, one a graph, over a legend."""
     known = any(one.truth is not None for one in sketches)
     columns = min(len(sketches), 2 if known else 3)
@@ -184,27 +186,27 @@ def _figure(sketches: Sequence[Sketch], titles: Sequence[str]) -> Figure:
     body, foot = halves[0, 0], halves[1, 0]
     blocks = body.subfigures(rows, columns, wspace=0.02, hspace=0.03, squeeze=False)
     for block, one, title in zip(blocks.flat, sketches, titles, strict=False):
-        _block(block, one, title, pair=known)
+        _block(block, one, title, caption, pair=known)
     _legend(foot, known, side_by_side)
     return figure
 
 
-def _block(block: SubFigure, one: Sketch, title: str, pair: bool) -> None:
-    """One graph: the found subgraph on the left and, in a picture that knows truth, the true one on the right."""
+def _block(block: SubFigure, one: Sketch, title: str, caption: str, pair: bool) -> None:
+    """One graph: the chosen subgraph on the left and, in a picture that knows truth, the true one on the right."""
     block.suptitle(title, fontsize=10.5, color=INK)
     axes = block.subplots(1, 2 if pair else 1, squeeze=False)
-    _draw_found(axes[0, 0], one)
+    _draw_found(axes[0, 0], one, caption)
     if pair:
         _draw_true(axes[0, 1], one)
 
 
-def _draw_found(axes: Axes, one: Sketch) -> None:
+def _draw_found(axes: Axes, one: Sketch, caption: str) -> None:
     """The chosen edges in red, the rest by their score."""
     others = one.scores[~one.chosen]
     low, high = (others.min(), others.max()) if len(others) else (0.0, 1.0)
     shades = SCALE((one.scores - low) / max(high - low, 1e-9))
     _draw(axes, one, one.chosen, FOUND, shades)
-    axes.set_xlabel("found invariant subgraph", fontsize=8.5, color=FOUND)
+    axes.set_xlabel(caption, fontsize=8.5, color=FOUND)
 
 
 def _draw_true(axes: Axes, one: Sketch) -> None:

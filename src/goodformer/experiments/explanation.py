@@ -28,6 +28,8 @@ from goodformer.spec import SPLITS
 PICTURE, EDGES, SINGLE = "subgraphs", "edges.json", "graphs"
 AGREEMENT = "agreement.json"
 PICTURE_LIMIT = 12
+CAPTIONS = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
+"""What chosen edges are: what the method itself calls invariant, or what was found to matter afterwards."""
 
 
 @dataclass(frozen=True)
@@ -303,12 +305,13 @@ def _picture(
     graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
     titles = [found.title(place) for place in places]
     if molecules is None:
-        return draw_subgraphs(graphs, scores, path, titles, k)
+        return draw_subgraphs(graphs, scores, path, titles, k, CAPTIONS[found.source])
     from goodformer.draw.molecules import draw_molecules
 
     indices = [graph.edge_index for graph in graphs]
     lines = [title.replace(": ", "\n", 1) for title in titles]
-    return draw_molecules([molecules[place] for place in places], indices, scores, path, lines, k)
+    caption = CAPTIONS[found.source].replace("edges", "bonds")
+    return draw_molecules([molecules[place] for place in places], indices, scores, path, lines, k, caption)
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:
