@@ -40,8 +40,9 @@ def settings(build: Callable[..., Any]) -> list[dict[str, Any]]:
 
 
 def show(one: dict[str, Any]) -> None:
-    """Print a card."""
-    typer.echo(f"{one['kind']} {one['name']}\n\n{one['about']}\n")
+    """Print a card, plain words before the formula."""
+    words = f"{one['in_words']}\n\n" if one.get("in_words") else ""
+    typer.echo(f"{one['kind']} {one['name']}\n\n{words}{one['about']}\n")
     show_settings(one["settings"])
 
 
