@@ -126,6 +126,31 @@ def test_method_card_tells_every_setting(command: Command) -> None:
     assert "entropy_weight" in command("methods", "show", "goodformer").out
 
 
+def test_every_method_and_model_is_told_in_plain_words_before_its_formula(command: Command) -> None:
+    for row in command("methods", "--json").json:
+        words, formula = row["in_words"], row["about"]
+        assert "; " in words
+        assert words.endswith(".")
+        assert not set(words) & set("=()[]_^*") - set("()"), f"{row['name']} is told by a formula"
+        shown = command("methods", "show", row["name"]).out
+        assert 0 < shown.index(words) < shown.index(formula)
+    listed = " ".join(command("methods").out.split())
+    assert "choose it as the baseline" in listed
+    assert "L = mean" not in listed
+
+
+def test_a_folder_of_runs_that_is_not_there_is_refused(command: Command) -> None:
+    for words in (["runs"], ["runs", "list"], ["runs", "export"]):
+        answer = command(*words, "--runs", "nope")
+        assert (answer.code, answer.out) == (2, "")
+        assert "there is no folder nope" in answer.err
+    Path("empty").mkdir()
+    answer = command("runs", "--runs", "empty")
+    assert answer.code == 0
+    assert "no run in empty" in answer.out
+    assert command("runs").code == 0  # nobody has trained anything here yet
+
+
 def test_runs_are_listed_and_shown(command: Command, runs: Path, erm: Path) -> None:
     rows = command("runs", "--runs", runs, "--json").json
     assert {row["trained"] for row in rows} == {"erm on gin", "goodformer on goodformer"}

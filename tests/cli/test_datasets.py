@@ -31,6 +31,23 @@ def test_card_tells_what_is_there(command: Command) -> None:
     assert [row["domain"] for row in card["by_domain"] if row["split"] == "test"] == ["70"]
 
 
+def test_the_cards_of_ones_own_data_say_how_to_give_them(command: Command) -> None:
+    table, memory = command("datasets", "show", "table"), command("datasets", "show", "memory")
+    assert (table.code, memory.code) == (0, 0)
+    assert "goodformer datasets show table --set path=my.csv --set target=active" in table.out
+    assert "for use from Python" in memory.out
+    assert "GraphClassifier().fit(graphs, labels)" in memory.out
+    assert "path" in [row["name"] for row in command("datasets", "show", "table", "--json").json["settings"]]
+    for words in (["--set", "path=my.csv"], ["--picture", "card.png"]):
+        answer = command("datasets", "show", "table", *words)
+        assert answer.code == 2
+        assert "--set target=active" in answer.err
+    rows = "".join(f"{'C' * size},{size % 2}\n" for size in range(1, 41))
+    Path("my.csv").write_text(f"smiles,active\n{rows}")
+    card = command("datasets", "show", "table", "--set", "path=my.csv", "--set", "target=active", "--json").json
+    assert sum(part["graphs"] for part in card["statistics"].values()) == 40
+
+
 def test_card_for_people_has_everything(command: Command, tmp_path: Path) -> None:
     answer = command("datasets", "show", "good-motif", "--set", "graphs=200", "--picture", "deep/card.png")
     assert answer.code == 0, answer.err

@@ -68,6 +68,7 @@ def show_one(
       goodformer datasets show good-motif
       goodformer datasets show good-motif --set domain=size --picture card.png
       goodformer datasets show sp-motif --set bias=0.9 --json
+      goodformer datasets show table --set path=my.csv --set target=active
     """
     with output.working():
         from goodformer.cli import cards
@@ -88,11 +89,31 @@ def _facts(name: str, settings: dict[str, Any], picture: Path | None) -> dict[st
     from goodformer.data import load_benchmark
     from goodformer.experiments import card_picture, cards
 
+    if name in cards.HINTS and _lacking(name, settings):
+        return _hint(name, settings, picture)
     if picture is not None:
         card_picture.check_format(picture)
     bench = load_benchmark(name, **settings)
     drawn = None if picture is None else str(card_picture.draw_card(bench, picture))
     return {**cards.facts(bench), "picture": drawn}
+
+
+def _lacking(name: str, settings: dict[str, Any]) -> list[str]:
+    """Settings a data set cannot do without that are not given."""
+    from goodformer.data import DATASETS
+
+    fields = DATASETS.settings(name).model_fields
+    return [key for key, one in fields.items() if one.is_required() and key not in settings]
+
+
+def _hint(name: str, settings: dict[str, Any], picture: Path | None) -> dict[str, Any]:
+    """How to give a data set of the user's own, instead of what is counted about it."""
+    from goodformer.experiments import cards
+    from goodformer.registry import InputError
+
+    if settings or picture is not None:
+        raise InputError(f"data set {name} lacks its {_lacking(name, settings)[0]}; it is {cards.HINTS[name]}.")
+    return {"hint": cards.HINTS[name]}
 
 
 def _settings(overrides: list[str]) -> dict[str, Any]:
@@ -114,6 +135,9 @@ def _show(card: dict[str, Any]) -> None:
         typer.echo(f"{heading}\n{_block(text)}")
     typer.echo()
     cards.show_settings(card["settings"])
+    if "hint" in card:
+        typer.echo(card["hint"])
+        return
     _show_splits(card)
     _show_few(card["by_domain"]) if card["by_domain"] is not None else _show_many(card["over_domains"])
     if card["notes"]:

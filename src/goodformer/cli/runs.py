@@ -11,6 +11,7 @@ from goodformer.cli import options, output
 
 app = typer.Typer(name="runs", invoke_without_command=True)
 
+RUNS = Path("runs")
 FIGURES = ("id_test", "ood_val", "ood_test", "precision_at_10")
 SHOWN = ("id", "data", "trained", "seed", "progress", "id_test", "ood_test", "precision_at_10")
 
@@ -40,6 +41,7 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
     """
     from goodformer.engine import list_runs
 
+    _check_folder(runs)
     rows = [row for run in list_runs(runs) if (row := _brief_or_none(run)) is not None]
     if as_json:
         output.document(rows)
@@ -93,6 +95,7 @@ def export(
     from goodformer.engine import Run, export_results, list_runs
     from goodformer.registry import InputError
 
+    _check_folder(runs)
     chosen = [Run.open(name, runs) for name in names] if names else list_runs(runs)
     unfinished = [run.folder.name for run in chosen if names and not run.finished]
     if unfinished:
@@ -123,6 +126,14 @@ def table(
         typer.echo(f"{write} {'rewritten' if tables.write(results, write) else 'is up to date'}", err=True)
     else:
         typer.echo(tables.markdown(tables.read_records(results)))
+
+
+def _check_folder(runs: Path) -> None:
+    """Refuse a folder that is not there, unless nobody asked for it."""
+    from goodformer.registry import InputError
+
+    if not runs.is_dir() and runs != RUNS:
+        raise InputError(f"there is no folder {runs}; give the folder that holds the runs by --runs.")
 
 
 def _brief_or_none(run: Any) -> dict[str, Any] | None:

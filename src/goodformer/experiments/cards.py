@@ -37,6 +37,15 @@ TASKS = {
 """What is predicted and how it is scored, where that is known before anything is loaded."""
 
 
+HINTS = {
+    "table": "your own file: give its path and the column to predict, goodformer datasets show table --set path=my.csv "
+    "--set target=active",
+    "memory": "for use from Python, where goodformer.GraphClassifier().fit(graphs, labels) makes it of what it is given; "
+    "a file is the data set table",
+}
+"""How data sets are given that are nobody's but the user's."""
+
+
 def sections(build: Callable[..., Any]) -> dict[str, str]:
     """What the docstring says under each of the `HEADINGS` it has."""
     text = (inspect.getdoc(build) or "").replace("`", "")
