@@ -349,15 +349,22 @@ def page(results: Path, images: Path) -> str:
 
 
 def _section(one: Artefact, made: Mapping[str, Any], images: Path) -> str:
-    """An artefact on the page; of a block without any record, nothing but what would run it."""
+    """An artefact on the page; of a block without any record that a later one shows, too, only what would run it."""
     picture = [f"![{one.about}]({images.name}/{one.name}.png)"] if (images / f"{one.name}.png").is_file() else []
-    blocks = [_told(block) for block in made["blocks"]]
+    last = {block["title"]: block for block in made["blocks"]}
+    blocks = [
+        _markdown(block) if _begun(block) or last[block["title"]] is block else _unbegun(block)
+        for block in made["blocks"]
+    ]
     return "\n\n".join([f"## {one.name}", f"{one.place} of the paper: {one.about}.", *picture, *blocks])
 
 
-def _told(block: Mapping[str, Any]) -> str:
-    if any(cell["seeds"] for row in block["rows"] for cell in row["cells"]):
-        return _markdown(block)
+def _begun(block: Mapping[str, Any]) -> bool:
+    """Whether there is any record of a block."""
+    return any(cell["seeds"] for row in block["rows"] for cell in row["cells"])
+
+
+def _unbegun(block: Mapping[str, Any]) -> str:
     rows = count(len(block["rows"]), "row")
     return f"### {_title(block)}\n\nNothing of it is recorded yet ({rows}).\n\n{_fenced(missing(block))}"
 
