@@ -131,7 +131,7 @@ def test_a_failure_is_told_in_its_row(comparison: Comparison) -> None:
 def test_rows_with_budgets_of_their_own_show_them() -> None:
     columns, rows = sheets.grid(compare.report(compare.plan(BASIS, "erm,goodformer", budget="full"), {}))
     assert columns[1] == "epochs"
-    assert [row[1] for row in rows] == ["200", "10"]
+    assert [row[1] for row in rows] == ["200", "5"]
 
 
 def test_records_of_other_settings_do_not_count(comparison: Comparison, file: Path, tmp_path: Path) -> None:
