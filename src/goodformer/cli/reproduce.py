@@ -131,6 +131,7 @@ def _measured(blocks: list[Block], known: dict[str, Record], threads: int) -> li
 
 def _draw(one: Artefact, blocks: list[Block], report: dict[str, Any], runs: Path, out: Path) -> None:
     """Draw a figure."""
+    from goodformer.draw.subgraphs import save
     from goodformer.experiments import reproduce, reproduce_picture
 
     with output.working():
@@ -138,7 +139,7 @@ def _draw(one: Artefact, blocks: list[Block], report: dict[str, Any], runs: Path
             figure = reproduce_picture.sensitivity(report)
         else:
             figure = reproduce_picture.subgraphs(reproduce.drawn(blocks, runs))
-        typer.echo(f"{reproduce_picture.save(figure, out)} drawn", err=True)
+        typer.echo(f"{save(figure, out)} drawn", err=True)
 
 
 def _list(sources: list[Path], seeds: int | None, form: Format) -> None:

@@ -92,7 +92,7 @@ def draw_subgraphs(
         )
     sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
     figure = _figure(sketches, [_title(title, one) for title, one in zip(titles, sketches, strict=True)], caption)
-    return _save(figure, Path(path))
+    return save(figure, Path(path))
 
 
 def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
@@ -205,18 +205,18 @@ def _draw_found(axes: Axes, one: Sketch, caption: str) -> None:
     others = one.scores[~one.chosen]
     low, high = (others.min(), others.max()) if len(others) else (0.0, 1.0)
     shades = SCALE((one.scores - low) / max(high - low, 1e-9))
-    _draw(axes, one, one.chosen, FOUND, shades)
+    draw_edges(axes, one, one.chosen, FOUND, shades)
     axes.set_xlabel(caption, fontsize=8.5, color=FOUND)
 
 
 def _draw_true(axes: Axes, one: Sketch) -> None:
     """The true edges in black, the rest in grey."""
     truth = one.truth if one.truth is not None else np.zeros(len(one.pairs), dtype=bool)
-    _draw(axes, one, truth, TRUE, np.full(len(one.pairs), REST))
+    draw_edges(axes, one, truth, TRUE, np.full(len(one.pairs), REST))
     axes.set_xlabel("true invariant subgraph" if one.truth is not None else "truth unknown", fontsize=8.5, color=TRUE)
 
 
-def _draw(axes: Axes, one: Sketch, strong: Array, colour: str, shades: Array) -> None:
+def draw_edges(axes: Axes, one: Sketch, strong: Array, colour: str, shades: Array) -> None:
     """All edges, the strong ones on top in one colour, and the nodes they touch."""
     lines = one.positions[one.pairs]  # (M, 2, 2)
     size = float(np.clip(1200 / max(len(one.positions), 1), 7, 46))
@@ -253,7 +253,7 @@ def _legend(foot: SubFigure, known: bool, side_by_side: int) -> None:
     foot.legend(handles=entries, loc="center", ncols=min(side_by_side, len(entries)), frameon=False, fontsize=9)
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save(figure: Figure, path: Path) -> Path:
     """Write the picture in one step, so that no reader sees half of it."""
     form = path.suffix.lstrip(".") or "png"
     canvas = FigureCanvasAgg(figure)

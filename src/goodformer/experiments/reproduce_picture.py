@@ -15,9 +15,7 @@ from torch_geometric.data import Data
 
 from goodformer.data import load_benchmark
 from goodformer.draw.palette import BLUE, FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
-from goodformer.draw.subgraphs import REST, Sketch, sketch
-from goodformer.draw.subgraphs import _draw as draw_edges
-from goodformer.draw.subgraphs import _save as save
+from goodformer.draw.subgraphs import REST, Sketch, draw_edges, sketch
 from goodformer.engine import Run
 from goodformer.registry import InputError
 
@@ -26,8 +24,6 @@ NAMES = {"goodformer": "GOODFormer, default", "goodformer:paper": "GOODFormer, p
 STYLES = {"ciga": "--", "exphormer": ":"}
 SIGNS = {"lambda": r"$\lambda$", "alpha_E": r"$\alpha_E$", "alpha_PSE": r"$\alpha_{PSE}$"}
 TITLE, TEXT = 10.5, 9.0
-
-__all__ = ["save", "sensitivity", "subgraphs"]
 
 
 # ------------------------------------------------------------------------------------------ sensitivity
