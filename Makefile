@@ -37,6 +37,7 @@ bench: $(STAMPS)/runtime ## Measure speed and memory; writes benchmarks/latest.j
 docs: $(STAMPS)/docs ## Compute the tables from results/ and build the pages into site/.
 	$(BIN)/goodformer runs table --write docs/results.md
 	$(BIN)/goodformer reproduce --page docs/reproduce.md
+	$(BIN)/goodformer reproduce --page README.md
 	$(BIN)/zensical build --clean
 
 clean: ## Remove the environment, caches and built pages; never runs, results or the data cache.

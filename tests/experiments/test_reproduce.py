@@ -13,7 +13,7 @@ import pytest
 from matplotlib.lines import Line2D
 
 from goodformer.engine import RunConfig
-from goodformer.experiments import artefacts, compare, inference, reproduce, tables
+from goodformer.experiments import artefacts, compare, headline, inference, reproduce, tables
 from goodformer.experiments.artefacts import ARTEFACTS, Artefact, Block, Column, artefact, compared, narrowed
 from goodformer.experiments.competitors import competitor
 from goodformer.experiments.pace import Paces, duration
@@ -327,6 +327,32 @@ def test_the_page_is_what_the_records_say() -> None:
     """Committed tables are those of the committed records under today's settings; ``make docs`` mends it."""
     text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
     assert reproduce.page(ROOT / "results", ROOT / "docs" / "images") in text
+    assert headline.table(ROOT / "results") in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_short_table_holds_ours_the_same_network_under_erm_and_the_papers(tmp_path: Path) -> None:
+    plan = compare.plan(headline.BENCHMARKS["GOOD-Motif basis"], f"{headline.OURS},{headline.SAME}", 2, "full")
+    lines = [
+        {
+            "id": config.id,
+            "config": config.to_dict(),
+            "ood_test": 0.9 + seed / 100,
+            "by_rule": {"last": {"ood_test": 0.8}},
+            "precision_at_10": 0.95,
+            "edge_auc": 0.99,
+        }
+        for (row, seed), config in plan.configs.items()
+        if row == headline.OURS or seed == 0
+    ]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- headline: begin -->\n<!-- headline: end -->\n", encoding="utf-8")
+    assert reproduce.write(tmp_path, page)
+    assert not reproduce.write(tmp_path, page)
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| GOOD")]
+    assert rows == [
+        "| GOOD-Motif basis | 90.50 ±0.71 | 80.00 ±0.00 | 0.950 ±0.000 | 0.990 ±0.000 | 90.00 | 81.97 ±16.74 | 2 |"
+    ]
 
 
 # ------------------------------------------------------------------------------------------ pictures

@@ -13,7 +13,7 @@ from typing import Any
 from goodformer import files
 from goodformer.engine import Run, RunConfig, export_results
 from goodformer.engine.store import merge_lines
-from goodformer.experiments import compare, inference, runner
+from goodformer.experiments import compare, headline, inference, runner
 from goodformer.experiments.artefacts import ARTEFACTS, FIGURES, INFERENCE, Artefact, Block, Column, Figure
 from goodformer.experiments.compare import Comparison
 from goodformer.experiments.competitors import ALL, PAPER, Competitor
@@ -341,6 +341,9 @@ def latex(one: Mapping[str, Any]) -> str:
 
 # ------------------------------------------------------------------------------------------ the page
 
+HEADLINE = "headline"
+"""Marker of the short table."""
+
 
 def page(results: Path, images: Path) -> str:
     """All artefacts in Markdown, from records alone, with their pictures where these are drawn."""
@@ -370,5 +373,7 @@ def _unbegun(block: Mapping[str, Any]) -> str:
 
 
 def write(results: Path = Path("results"), target: Path = Path("docs/reproduce.md")) -> bool:
-    """Put all artefacts between the markers of a page; True where that changed it."""
+    """Put all artefacts, or the short table of a page that asks for it, between the page's markers; True if changed."""
+    if target.is_file() and f"<!-- {HEADLINE}: begin -->" in target.read_text(encoding="utf-8"):
+        return insert(target, HEADLINE, headline.table(results))
     return insert(target, "artefacts", page(results, target.parent / "images"))

@@ -1,0 +1,54 @@
+"""What the default reaches on the full data, in one short table: the first thing a reader wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from goodformer.experiments import compare
+from goodformer.experiments.paper import published
+from goodformer.experiments.tables import Record, markdown_table, spread, written
+
+SEEDS, BUDGET = 3, "full"
+OURS, SAME = "goodformer", "erm on goodformer alike"
+MOTIF = {"name": "good-motif"}
+BENCHMARKS: dict[str, Mapping[str, Any]] = {
+    "GOOD-Motif basis": {**MOTIF, "domain": "basis"},
+    "GOOD-Motif size": {**MOTIF, "domain": "size"},
+    "GOOD-Motif basis, concept shift": {**MOTIF, "domain": "basis", "shift": "concept"},
+    "GOOD-Motif size, concept shift": {**MOTIF, "domain": "size", "shift": "concept"},
+    **{f"SP-Motif, bias {bias}": {"name": "sp-motif", "bias": bias} for bias in (0.5, 0.7, 0.9)},
+}
+HEAD = ("", "OOD test", "last epoch", "Precision@10", "edge AUC", "ERM, same inputs", "paper", "seeds")
+
+
+def table(results: Path) -> str:
+    """The table in Markdown, from the records of a folder; benchmarks without a record are left out."""
+    found = compare.recorded([results])
+    rows = [_row(title, dataset, found) for title, dataset in BENCHMARKS.items()]
+    return markdown_table(HEAD, [row for row in rows if row])
+
+
+def _row(title: str, dataset: Mapping[str, Any], found: Mapping[str, Record]) -> list[str] | None:
+    """One benchmark: our figures, ERM's on the same network and inputs, and the paper's."""
+    plan = compare.plan(dataset, f"{OURS},{SAME}", SEEDS, BUDGET)
+    ours, same = (_done(plan, row, found) for row in (OURS, SAME))
+    if not ours:
+        return None
+    theirs = published("ood_test", plan.configs[OURS, 0].dataset, OURS)
+    return [
+        title,
+        spread([record["ood_test"] for record in ours], 100),
+        spread([record["by_rule"]["last"]["ood_test"] for record in ours], 100),
+        *(spread([record[name] for record in ours], 1) for name in ("precision_at_10", "edge_auc")),
+        spread([record["ood_test"] for record in same], 100),
+        "-" if theirs is None else " ±".join(written(part, 2) for part in theirs),
+        str(len(ours)),
+    ]
+
+
+def _done(plan: compare.Comparison, row: str, found: Mapping[str, Record]) -> Sequence[Record]:
+    """The records of a row's runs."""
+    ids = [plan.configs[row, seed].id for seed in plan.seeds]
+    return [found[one] for one in ids if one in found]
