@@ -18,6 +18,9 @@ SPLIT_NAMES = {
 SPLITS = tuple(SPLIT_NAMES)
 """The five parts of a benchmark: ``id_*`` are distributed as train, ``val`` and ``test`` are shifted."""
 
+METRIC_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC"}
+"""What the metrics of tasks are called where people read."""
+
 
 @dataclass(frozen=True)
 class Features:

@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from rdkit import Chem
 
 from goodformer import cli
 from goodformer.apply.explain import Shown
 from goodformer.data.rows import read_collection
+from goodformer.data.shift import Split
 from tests.apply.molecules import write_table
 from tests.cli.conftest import Command
 
@@ -134,6 +136,35 @@ def test_each_target_is_answered_in_its_own_words(model: Path, command: Command)
     assert f"a {found[0]['a_predicted']}, b {found[0]['b_predicted']}" in why.out
     split = command("split", "two.csv", "-t", "a", "-t", "b", "--by", "random")
     assert "classes: shares of active in a, toxic in b" in split.out
+
+
+def test_the_report_speaks_plainly(model: Path, command: Command) -> None:
+    write_table(Path("mine.csv"))
+    words = ["fit", "mine.csv", "-t", "nitro", "--split", "random", "--epochs", "2", *QUICK[:-1], "-o", "own"]
+    done = command(*words)
+    assert done.code == 0
+    for word in ("ood_val", "ood_test", "rocauc", "in distribution"):
+        assert word not in done.out + done.err
+    assert "shifted, used for nothing else (test)" in done.out
+    assert "ROC-AUC: how often a row of yes is ranked above one of no" in " ".join(done.out.split())
+    assert "epoch 1/2" in done.err
+    assert "shifted test" in done.err
+
+
+def test_a_split_that_tells_little_is_warned_about(model: Path, command: Command) -> None:
+    rows = write_table(Path("all.csv"), bad=False)
+    years = ["2030" if place == 0 else "2020" if place < 30 else str(2000 + place % 9) for place in range(len(rows))]
+    lines = [f"{row['smiles']},{row['nitro']},{year}" for row, year in zip(rows, years, strict=True)]
+    Path("mine.csv").write_text("\n".join(["smiles,nitro,year", *lines]))
+    part = [3 if year == "2020" else 4 if year == "2030" else number % 3 for number, year in enumerate(years)]
+    Split(torch.tensor(part), torch.zeros(len(part), dtype=torch.long)).save("split.json")
+    fit = ["fit", "mine.csv", "-t", "nitro", "--split", "file:split.json", "--epochs", "1", *QUICK, "-o", "own"]
+    sentence = "note: little can be told from test (1 row); give more rows, or split otherwise."
+    done = command(*fit)
+    assert done.code == 0
+    assert sentence in done.err  # at once
+    assert sentence in done.out
+    assert sentence in command("split", "mine.csv", "-t", "nitro", "--by", "file:split.json", "-o", "again.json").out
 
 
 def test_a_table_separated_by_semicolons_is_read_and_told(model: Path, command: Command) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from goodformer.apply.predict import LISTED, notes_on, problems_of
 from goodformer.apply.trained import Meaning, Trained
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.distance import distance_report
+from goodformer.data.parts import weak_parts
 from goodformer.data.rows import RowWriter
 from goodformer.data.table import Table, load_table
 from goodformer.engine import Hardware, Predictor, Run, RunConfig, train
@@ -108,6 +109,7 @@ def fit_file(
     seed: int = 0,
     runs: str | Path = "runs",
     hardware: Hardware | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a file and write it, its report and its split into a folder.
 
@@ -123,6 +125,7 @@ def fit_file(
         seed: Of everything random in the run.
         runs: Where run folders lie.
         hardware: Where to compute.
+        warn: Told before training, in one sentence, what speaks against the split.
 
     Returns:
         What ``report.json`` holds.
@@ -130,13 +133,16 @@ def fit_file(
     files.make_folder(Path(out))  # what cannot be written is said before anything is trained
     table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
     benchmark = table.benchmark()
+    weak = weak_parts(table.split, table.collection, table.labels)
+    if weak and warn:
+        warn(weak)
     plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
     config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
     predictor, run = fit_benchmark(config, benchmark, runs, hardware)
     smiles = None if table.collection.smiles is None else source.smiles
     Trained(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
     report = _report(table, run, predictor)
-    report["notes"] = notes_on(source.path, source.smiles, predictor)
+    report["notes"] = [*([weak] if weak else []), *notes_on(source.path, source.smiles, predictor)]
     _write(Path(out), report, table)
     return {**report, "folder": str(out)}
 

@@ -9,6 +9,7 @@ from typing import Any
 from goodformer.data.collection import pick
 from goodformer.data.distance import distance_report
 from goodformer.data.labels import read_labels
+from goodformer.data.parts import weak_parts
 from goodformer.data.rows import read_collection, separator_note
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
@@ -44,7 +45,8 @@ def split_file(
     split = make_split(how, collection, columns, y, seed)
     report = {"file": Path(path).name, **distance_report(split, collection, y, seed)}
     report["class_names"] = None if labels is None else dict(labels.classes)
-    report["notes"] = [note] if (note := separator_note(path, smiles)) else []
+    notes = (separator_note(path, smiles), weak_parts(split, collection, labels))
+    report["notes"] = [note for note in notes if note]
     report["rejected"] = [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
     report["rejected_sentence"] = rejected_sentence(collection.rejected, Path(path).name)
     drawn = None if picture is None else str(_drawn(split, picture))

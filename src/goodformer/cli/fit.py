@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import METRIC_NAMES
 
 
 def command(
@@ -58,19 +58,38 @@ def command(
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
         source = OwnFile(data, tuple(target), smiles, split, seed)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
-        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware)
+        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware, warn=_warn)
     output.document(report) if as_json else _show(report)
+
+
+PARTS = {
+    "train": "training",
+    "id_val": "like training, used to calibrate (id_val)",
+    "id_test": "like training, used for nothing else (id_test)",
+    "val": "shifted, used to choose the epoch (val)",
+    "test": "shifted, used for nothing else (test)",
+}
+"""What the five parts are, for people who never heard of them."""
+RULES = {
+    "ood_val": "the one that is best on the shifted rows of val",
+    "id_val": "the one that is best on the rows of id_val, which are like training",
+    "last": "the last one",
+}
+"""Which epoch is taken under each rule."""
+
+
+def _warn(sentence: str) -> None:
+    """Say at once what should be known before minutes of training."""
+    typer.echo(f"note: {sentence}", err=True)
 
 
 def _show(report: dict[str, Any]) -> None:
     """What the model is worth on each part, what could not be read, and what to do next."""
     metric = report["metric"]
-    rows = [
-        [label, report["counts"][split], report["splits"][split].get(metric)] for split, label in SPLIT_NAMES.items()
-    ]
+    rows = [[label, report["counts"][split], report["splits"][split].get(metric)] for split, label in PARTS.items()]
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
-    note = f"epoch {report['selected_epoch']} of {report['epochs']}, chosen by the rule {report['selection']}"
-    output.table(["part", "rows", metric], rows, title=title, note=note)
+    chosen = f"epoch {report['selected_epoch']} of {report['epochs']} was taken: {RULES[report['selection']]}"
+    output.table(["part", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{_metric(report)}\n{chosen}")
     typer.echo(_task(report))
     typer.echo(report["distance"].get("sentence", ""))
     show_problems(report)
@@ -78,6 +97,15 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(f"note: {note}")
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
     typer.echo(f"next:  goodformer predict {report['folder']} NEW.csv -o answers.csv")
+
+
+def _metric(report: dict[str, Any]) -> str:
+    """What the figures mean."""
+    if report["metric"] == "accuracy":
+        return "accuracy: the share of rows whose class is predicted right"
+    first, second = next(iter(report["classes"].values())) if len(report["classes"]) == 1 else ("the one", "the other")
+    mean = "" if len(report["classes"]) == 1 else ", mean over targets"
+    return f"ROC-AUC: how often a row of {second} is ranked above one of {first}{mean}; 0.5 is guessing, 1 is perfect"
 
 
 def _task(report: dict[str, Any]) -> str:

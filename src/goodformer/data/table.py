@@ -20,6 +20,7 @@ from goodformer.data.collection import Collection, pick
 from goodformer.data.graphs import GraphSet
 from goodformer.data.labels import Labels, read_labels
 from goodformer.data.molecule import FEATURES, Rejected
+from goodformer.data.parts import check_taught
 from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
@@ -141,6 +142,7 @@ def assemble(
     graphs, num_envs = _attached(collection, labels, split)
     places = {one: (part == number).nonzero().flatten() for number, one in enumerate(SPLITS)}
     splits = {one: graphs.subset(found) for one, found in places.items()}
+    check_taught(splits["train"].graph["y"], labels)
     return Benchmark(
         name=name,
         domain=domain,

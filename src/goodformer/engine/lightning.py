@@ -29,14 +29,22 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.config import Hardware
-from goodformer.engine.selection import SUMMARY_NAMES
 from goodformer.engine.training import Training, TrainingDiverged
 from goodformer.registry import InputError
+from goodformer.spec import METRIC_NAMES
 
 LOGGERS = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
 BAR = "{desc} {percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} steps, {remaining} left{postfix}"
 REFRESH = 20
 """Steps between two looks of the progress bar."""
+BRIEF_NAMES = {
+    "train": "training",
+    "id_val": "validation",
+    "id_test": "test",
+    "val": "shifted validation",
+    "test": "shifted test",
+}
+"""What splits are called in the line of an epoch."""
 
 
 def fit(training: Training, hardware: Hardware) -> None:
@@ -226,10 +234,10 @@ class TensorBoard(Watcher):
 def describe(record: dict[str, Any], state: Training) -> str:
     """One line for an epoch's record."""
     metric = state.benchmark.task.metric
-    scores = {"train": record["train"].get(metric)}
-    scores |= {name: record.get(split, {}).get(metric) for name, split in SUMMARY_NAMES.items()}
-    scores |= {"precision@10": record.get("test", {}).get("precision_at_10")}
-    shown = "  ".join(f"{name} {value:.4f}" for name, value in scores.items() if value is not None)
+    scores = {name: record.get(split, {}).get(metric) for split, name in BRIEF_NAMES.items()}
+    found = record.get("test", {}).get("precision_at_10")
+    parts = [f"{name} {value:.4f}" for name, value in scores.items() if value is not None]
+    shown = f"{METRIC_NAMES[metric]}: {', '.join(parts)}" + ("" if found is None else f"  precision@10 {found:.4f}")
     progress = f"epoch {record['epoch']}/{state.config.training.epochs}"
     return (
         f"{progress}  loss {record['loss']['total']:.4f}  {shown}  ({record['seconds'] + record['eval_seconds']:.1f} s)"
