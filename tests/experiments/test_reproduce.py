@@ -176,6 +176,17 @@ def test_other_rules_come_from_the_same_records() -> None:
     assert cells(block)["GOODFormer"][:3] == ["90.00 ±0.00", "70.00 ±0.00", "-"]
 
 
+def test_a_figure_that_some_runs_do_not_tell_says_of_how_many_it_is() -> None:
+    """Runs that measured the test splits at the chosen epoch only know that of another rule where it chose the same."""
+    last = (0.5, None, None)
+    records = [
+        made("goodformer", seed, budget="full", ood_test=0.9, by_rule={"last": {"ood_test": value}})
+        for seed, value in enumerate(last)
+    ]
+    block = report("table-main", records, "full")["blocks"][-1]
+    assert cells(block)["GOODFormer"][:3] == ["90.00 ±0.00", "-", "50.00 (1 of 3 seeds)"]
+
+
 def test_the_note_says_what_the_columns_are_of() -> None:
     note = reproduce.note(report("table-ablation", [])["blocks"][0])
     assert note.startswith(

@@ -167,15 +167,17 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
 
 
 def _entry(column: Column, row: Competitor, found: Mapping[str, Record]) -> dict[str, Any]:
-    """What is known of a row in a column; ``seeds`` None where it is quoted only."""
+    """What is known of a row in a column: ``seeds`` of the runs it has (``of``) are done, ``told`` have the figure."""
     comparison, figure = column.comparison, FIGURES[column.figure]
     configs = [comparison.configs[row.name, seed] for seed in comparison.seeds if row in comparison.rows]
     done = [found[config.id] for config in configs if config.id in found]
     values = [figure.value(record) for record in done if column.figure == INFERENCE or "config" in record]
     settings = next(iter(comparison.configs.values())).dataset
     beside = figure.published(settings, row.published) if column.beside else None
+    told = sum(value is not None for value in values)
     return {
-        "seeds": sum(value is not None for value in values) if column.figure == INFERENCE else len(values),
+        "seeds": told if column.figure == INFERENCE else len(values),
+        "told": told,
         "of": len(configs),
         **_moments(values),
         "beside": None if beside is None else _moments(beside, given=True),
@@ -265,8 +267,8 @@ def _cell(entry: Mapping[str, Any], digits: int, base: float | None, missing: st
     if entry["mean"] is None:
         return Cell(missing)
     remarks = [f"({written(entry['mean'] / base, 1)} x)"] if base else []
-    if entry.get("of") and entry["seeds"] < entry["of"]:
-        remarks.append(f"({entry['seeds']} of {count(entry['of'], 'seed')})")
+    if entry.get("of") and entry["told"] < entry["of"]:
+        remarks.append(f"({entry['told']} of {count(entry['of'], 'seed')})")
     deviation = "" if entry["std"] is None else written(entry["std"], digits)
     return Cell(written(entry["mean"], digits), deviation, value=entry["mean"], remark=" ".join(remarks))
 
