@@ -40,8 +40,8 @@ TASKS = {
 HINTS = {
     "table": "your own file: give its path and the column to predict, goodformer datasets show table --set path=my.csv "
     "--set target=active",
-    "memory": "for use from Python, where goodformer.GraphClassifier().fit(graphs, labels) makes it of what it is given; "
-    "a file is the data set table",
+    "memory": "for use from Python, where goodformer.GraphClassifier().fit(graphs, labels) makes it of what it is "
+    "given; a file is the data set table",
 }
 """How data sets are given that are nobody's but the user's."""
 
