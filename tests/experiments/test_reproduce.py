@@ -236,6 +236,12 @@ def test_the_commands_train_what_is_missing_and_no_more(one: Artefact) -> None:
         assert trained == {config.id for config in configs} - set(found)
 
 
+def test_columns_of_the_same_runs_have_one_command() -> None:
+    for methods in (None, "goodformer"):
+        (block,) = report("table-precision", [], methods=methods)["blocks"]
+        assert [command.split()[5] for command in reproduce.missing(block)] == ["basis", "size"]
+
+
 def test_a_whole_artefact_counts_a_run_once() -> None:
     one = artefact("table-runtime")
     blocks = one.blocks("compare")

@@ -194,7 +194,7 @@ def _moments(values: Sequence[float | None], given: bool = False) -> dict[str, f
 def gaps(block: Block, found: Mapping[str, Record], paces: Paces) -> Iterator[dict[str, Any]]:
     """For each comparison that is not complete the command that would run the rest, and how long it may take."""
     told = [column.comparison for column in block.columns if column.figure != INFERENCE]
-    for comparison in {id(one): one for one in told}.values():
+    for comparison in {tuple(config.id for config in one.configs.values()): one for one in told}.values():
         missing = {key: config for key, config in comparison.configs.items() if not trained(found, config.id)}
         if missing:
             names = [row.name for row in comparison.rows if any(key[0] == row.name for key in missing)]
