@@ -174,6 +174,7 @@ def test_other_rules_come_from_the_same_records() -> None:
     records = [made("goodformer", seed, budget="full", ood_test=0.9, by_rule=rules) for seed in range(3)]
     block = report("table-main", records, "full")["blocks"][-1]
     assert cells(block)["GOODFormer"][:3] == ["90.00 ±0.00", "70.00 ±0.00", "-"]
+    assert "epoch chosen as each column says. The same runs" in reproduce.note(block)
 
 
 def test_a_figure_that_some_runs_do_not_tell_says_of_how_many_it_is() -> None:

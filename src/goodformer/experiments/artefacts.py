@@ -188,7 +188,8 @@ SENSITIVITY = {
 COMMON = "GOODFormer (paper) and (as_published) are the presets of that name, GOODFormer is the default."
 SAME = (
     "Rows called alike have the node inputs, the aggregation of messages and the averaging of weights that GOODFormer "
-    "has by default; what is left is the method."
+    "has by default. ERM on GOODFormer is the same network trained the same way, so that what is left is the method; "
+    "other rows keep their own network, learning rate, batch size and schedule."
 )
 
 

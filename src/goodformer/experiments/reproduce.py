@@ -162,7 +162,7 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
         "train_graphs": graphs.pop() if len(graphs) == 1 else paces.graphs(configs[0].dataset),
         "epochs": epochs.pop() if len(epochs) == 1 else None,
         "seeds": len(column.comparison.seeds),
-        "selection": configs[0].training.selection,
+        "selection": column.figure if column.figure in RULES else configs[0].training.selection,
     }
 
 
@@ -285,7 +285,8 @@ def note(block: Mapping[str, Any]) -> str:
         facts.setdefault(_facts(column), []).append(column["head"])
     of = "; ".join(fact if len(facts) == 1 else f"{', '.join(heads)}: {fact}" for fact, heads in facts.items())
     seeds = max(column["seeds"] for column in block["columns"])
-    rule = RULES[block["columns"][0]["selection"]]
+    rules = {RULES[column["selection"]] for column in block["columns"]}
+    rule = rules.pop() if len(rules) == 1 else "as each column says"
     parts = [
         f"{of[0].upper()}{of[1:]}.",
         f"Mean ± standard deviation over {count(seeds, 'seed')}; epoch chosen {rule}.",
