@@ -107,7 +107,7 @@ PAPER = (
 """The rows of the paper's main table, in its order."""
 
 EXTRA = (
-    # GOODFormer reads closed walks beside the node features; this row shows what they alone do for GraphGPS.
+    # GOODFormer reads cycle walks beside the node features; this row shows what they alone do for GraphGPS.
     Competitor("gps-inputs", "GraphGPS, GOODFormer's inputs", OTHER, "erm", "gps", borrowed=("model.inputs",)),
 )
 """Rows that are not in the paper, run only where they are named."""
