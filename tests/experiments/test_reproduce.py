@@ -62,7 +62,7 @@ def test_every_artefact_has_settings_that_are_accepted(one: Artefact) -> None:
             assert len(rows) == len(set(rows))
 
 
-def test_every_artefact_of_the_issue_is_there() -> None:
+def test_every_table_and_figure_of_experiments_in_the_paper_is_there() -> None:
     tables_ = {"main", "precision", "ablation", "runtime", "shift-level", "predictor"}
     assert set(ARTEFACTS) == {f"table-{name}" for name in tables_} | {"figure-subgraphs", "figure-sensitivity"}
     with pytest.raises(InputError, match="did you mean table-main"):
