@@ -47,7 +47,8 @@ def command(
         typer.Option("--out", "-o", metavar="FILE", help="Also write the tables here, or the figure (png, svg, pdf)."),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(metavar="PAGE", help="Write all artefacts between the markers of this page.")
+        Path | None,
+        typer.Option(metavar="PAGE", help="Write all artefacts, or the short table, between the markers of this page."),
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
