@@ -151,4 +151,6 @@ def _check_edges(edges: npt.NDArray[np.int64], graph: npt.NDArray[np.int64], pat
     wrong = np.flatnonzero(outside | (ends[:, 0] != ends[:, 1]))
     if len(wrong):
         u, v = edges[wrong[0]] + 1
-        raise InputError(f"{path} line {int(wrong[0]) + 1} joins nodes {u} and {v}, which are not of one graph.")
+        raise InputError(
+            f"{path} line {int(wrong[0]) + 1} joins nodes {u} and {v}, which are not of one graph; mend it."
+        )

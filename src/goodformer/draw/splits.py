@@ -41,7 +41,7 @@ def draw_split(split: Split, path: str | Path) -> Path:
         raise InputError(f"cannot draw {path}: its suffix is none of {', '.join(SUFFIXES)}; choose one of them.")
     shown = [name for name in SPLITS if len(split.rows(name))]
     if not shown:
-        raise InputError("there is nothing to draw: the split leaves out every row.")
+        raise InputError("there is nothing to draw: the split leaves out every row; split otherwise.")
     figure = Figure(figsize=(6.4, 0.7 * len(shown) + 1.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]

@@ -165,7 +165,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InputError(f"cannot read settings from {path} ({reason}); give a YAML file.") from None
     except yaml.YAMLError as error:
-        raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}).") from None
+        raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}); mend it.") from None
     if not isinstance(values, dict):
         raise InputError(f"{path} holds {type(values).__name__}, not settings; write lines like 'seed: 1'.")
     return values

@@ -67,7 +67,7 @@ def insert(page: Path, name: str, body: str) -> bool:
         raise InputError(f"there is no page {page} to write to; run this in a checkout of the project.")
     text = page.read_text(encoding="utf-8")
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise InputError(f"{page} must hold the lines {begin} and {end} once each.")
+        raise InputError(f"{page} does not hold the lines {begin} and {end} once each; add them where it belongs.")
     head, rest = text.split(begin)
     new = f"{head}{begin}\n{body}\n{end}{rest.split(end)[1]}"
     if new != text:
