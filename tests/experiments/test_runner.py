@@ -46,7 +46,8 @@ name = next(line for line in (folder / "names").read_text().splitlines() if f"-s
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def command(settings: Path, root: Path, threads: int) -> list[str]:
+    def command(settings: Path, root: Path, threads: int, every_test: bool) -> list[str]:
+        assert not every_test  # the budget is a small one
         return [sys.executable, "-S", "-c", FINISH, str(settings), str(root)]
 
     monkeypatch.setattr(runner, "command", command)

@@ -32,7 +32,8 @@ def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -
     """Settings that make a run long enough for its data, and stop it when it no longer improves.
 
     Presets have the epochs of benchmarks with tens of thousands of graphs; a table of a thousand molecules needs more
-    passes. What the user gave is left alone.
+    passes. A rate that falls over all of them would still be high where a run is stopped, so it stays constant. What
+    the user gave is left alone.
 
     Args:
         graphs: Number of training graphs.
@@ -44,7 +45,7 @@ def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -
     steps = max(math.ceil(graphs / config.training.batch_size), 1)
     epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
     patience = max(epochs // 4, LEAST_PATIENCE)
-    return [f"training.epochs={epochs}", f"training.patience={patience}"]
+    return [f"training.epochs={epochs}", f"training.patience={patience}", "training.schedule=constant"]
 
 
 def fit_benchmark(

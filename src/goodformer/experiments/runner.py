@@ -105,7 +105,7 @@ class Worker:
         settings.write_text(json.dumps(config.to_dict()), encoding="utf-8")
         with self.words.open("wb") as words:
             self.process = subprocess.Popen(
-                command(settings, root, threads),
+                command(settings, root, threads, every_test=config.budget == "full"),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=words,
@@ -147,8 +147,15 @@ class Worker:
         return path
 
 
-def command(settings: Path, root: Path, threads: int) -> list[str]:
-    """The command line that trains the run a settings file describes."""
+def command(settings: Path, root: Path, threads: int, every_test: bool = False) -> list[str]:
+    """The command line that trains the run a settings file describes.
+
+    Args:
+        settings: The file.
+        root: Where run folders lie.
+        threads: Threads of the process.
+        every_test: Measure the test splits at every epoch, so that the record tells them under every rule.
+    """
     words = [
         "train",
         "--config",
@@ -159,7 +166,7 @@ def command(settings: Path, root: Path, threads: int) -> list[str]:
         str(threads),
         "--quiet",
         "--json",
-        "--test-chosen",
+        *([] if every_test else ["--test-chosen"]),
     ]
     return [sys.executable, "-m", "goodformer", *words]
 
