@@ -90,7 +90,7 @@ def test_so_many_at_a_time_and_none_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: signal.Signals) -> None:
-    monkeypatch.setattr(runner, "command", lambda *_: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(runner, "command", lambda *_, **__: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
     started: list[runner.Worker] = []
     make = runner.Worker.__init__
 
