@@ -123,6 +123,7 @@ def test_each_target_is_answered_in_its_own_words(model: Path, command: Command)
     fit = command("fit", "two.csv", "-t", "a", "-t", "b", "--split", "random", "--epochs", "1", *QUICK, "-o", "both")
     assert fit.code == 0
     assert "predicts a: inactive or active; b: safe or toxic" in fit.out
+    assert "a row of the second class is ranked above one of the first, mean over targets" in " ".join(fit.out.split())
     assert json.loads(Path("both/report.json").read_text())["classes"] == {
         "a": ["inactive", "active"],
         "b": ["safe", "toxic"],

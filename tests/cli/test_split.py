@@ -25,13 +25,23 @@ def test_a_split_is_saved_drawn_and_shown(command: Command, data: Path, tmp_path
     words = ("split", data, "--smiles", "mol", "--target", "y", "-o", "split.json", "--picture", "split.png")
     answer = command(*words)
     assert answer.code == 0, answer.err
-    for part in (*SPLITS, "nearest", "AUROC", "in train", "row 61 (C1C:", "1 more rows are in no part", "share of 1"):
+    for part in (*SPLITS, "nearest", "AUROC", "row 61 (C1C:", "1 more rows are in no part", "share of 1"):
         assert part in answer.out
     assert len(Split.load(tmp_path / "split.json")) == 62
     assert (tmp_path / "split.png").stat().st_size > 5_000
     again = command("split", data, "--smiles", "mol", "-t", "y", "--by", "file:split.json", "-o", "two.json", "--json")
     assert again.json["parts"]["train"]["graphs"] + again.json["left_out"] < 62
     assert json.loads((tmp_path / "two.json").read_text()) == json.loads((tmp_path / "split.json").read_text())
+
+
+def test_a_split_fits_a_narrow_terminal(command: Command, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ("split", data, "--smiles", "mol", "--target", "y")
+    heading = command(*words).out.splitlines()[2].split()
+    assert heading == ["part", "graphs", "classes", "size", "sd", "domains", "unseen", "nearest", "AUROC"]
+    again = [line.rpartition(",")[0] + ",2050" for line in data.read_text().splitlines()[1:21]]
+    data.write_text(data.read_text() + "\n".join(again))
+    assert "in train: rows whose molecule" in command(*words, "--by", "column:year").out  # twins that the years part
 
 
 def test_a_split_needs_no_target(command: Command, data: Path) -> None:

@@ -103,8 +103,9 @@ def _metric(report: dict[str, Any]) -> str:
     """What the figures mean."""
     if report["metric"] == "accuracy":
         return "accuracy: the share of rows whose class is predicted right"
-    first, second = next(iter(report["classes"].values())) if len(report["classes"]) == 1 else ("the one", "the other")
-    mean = "" if len(report["classes"]) == 1 else ", mean over targets"
+    several = len(report["classes"]) > 1
+    first, second = ("the first", "the second class") if several else next(iter(report["classes"].values()))
+    mean = ", mean over targets" if several else ""
     return f"ROC-AUC: how often a row of {second} is ranked above one of {first}{mean}; 0.5 is guessing, 1 is perfect"
 
 

@@ -48,7 +48,7 @@ def command(
 
 def _show(report: dict[str, Any]) -> None:
     """One row a part, the sentence that sums it up, what could not be read, and where the split is."""
-    keys = [key for key in COLUMNS if any(part[key] is not None for part in report["parts"].values())]
+    keys = [key for key in COLUMNS if any(_worth_a_column(key, part[key]) for part in report["parts"].values())]
     rows = [[name, *(_brief(part[key]) for key in keys)] for name, part in report["parts"].items()]
     title = f"{report['file']} split by {report['by']}"
     output.table(["part", *(COLUMNS[key] for key in keys)], rows, title, _legend(report, keys))
@@ -65,7 +65,7 @@ COLUMNS = {
     "graphs": "graphs",
     "classes": "classes",
     "mean_size": "size",
-    "size_difference": "sd away",
+    "size_difference": "sd",
     "domains": "domains",
     "unseen_domains": "unseen",
     "nearest_mean": "nearest",
@@ -73,15 +73,22 @@ COLUMNS = {
     "also_in_train": "in train",
 }
 """What is shown of each part, and under which heading."""
+UNLESS_NONE = ("also_in_train",)
+"""Counts that are told only where there are some."""
 SHOWN = 6
 """Shares of at most so many classes are shown."""
+
+
+def _worth_a_column(key: str, value: Any) -> bool:
+    """Whether a value is known and, of some counts, not zero."""
+    return value is not None and not (key in UNLESS_NONE and not value)
 
 
 def _legend(report: dict[str, Any], keys: list[str]) -> str:
     """What the headings mean."""
     meanings = {
         "classes": f"classes: {_shares(report['class_names'] or {})}",
-        "size_difference": "sd away: mean size from that of train in standard deviations",
+        "size_difference": "sd: mean size from that of train in standard deviations",
         "unseen_domains": "unseen: share of its domains that train lacks",
         "nearest_mean": "nearest: mean Tanimoto similarity to the nearest training molecule",
         "also_in_train": "in train: rows whose molecule, or graph as it is written, train has too",
