@@ -106,9 +106,16 @@ def test_calibration_never_costs_likelihood_on_validation(seed: int) -> None:
     assert calibration.nll(CLASSES, z / t, y) <= calibration.nll(CLASSES, z, y)
 
 
-def test_graphs_that_are_all_right_leave_probabilities_alone() -> None:
+def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_allows() -> None:
+    """With equal margins the likeliest class gets (n + 1) / (n + 2), but never less than it had."""
     y = torch.arange(60) % 3
-    assert calibration.fit_temperature(CLASSES, 2.0 * torch.eye(3)[y], y) == 1.0
+    t, notes = calibration.calibrate(CLASSES, 0.01 * torch.eye(3)[y], y)
+    assert float((0.01 * torch.eye(3) / t).softmax(-1)[0, 0]) == pytest.approx(61 / 62, abs=1e-6)
+    assert "predicted right" in notes[0]
+    assert calibration.fit_temperature(CLASSES, 20.0 * torch.eye(3)[y], y) == 1.0
+    targets = torch.stack((y, 1 - y), 1).clamp(0, 1).double()
+    t = calibration.fit_temperature(TARGETS, 0.2 * (targets - 0.5), targets)
+    assert 1 / (1 + math.exp(-0.1 / t)) == pytest.approx(121 / 122, abs=1e-6)
 
 
 @pytest.mark.parametrize("task", [CLASSES, TARGETS])
@@ -126,12 +133,14 @@ def test_logits_that_tell_nothing_are_cooled_off(task: Task) -> None:
     assert calibration.nll(task, z / t, y) < calibration.nll(task, z, y)
 
 
-def test_an_optimum_at_the_cold_end_is_none() -> None:
+def test_an_optimum_at_the_cold_end_is_not_taken() -> None:
     """One wrong graph whose logits are level: colder is better all the way, which is no temperature to go by."""
     y = torch.arange(60) % 3
     z = 0.01 * torch.eye(3, dtype=torch.double)[y]
     z[0] = torch.tensor([0.0, 1e-9, 0.0], dtype=torch.double)
-    assert calibration.calibrate(CLASSES, z, y) == (1.0, ())
+    t, notes = calibration.calibrate(CLASSES, z, y)
+    assert float((z / t).softmax(-1).max()) == pytest.approx(61 / 62, abs=2e-3)
+    assert notes == ()
 
 
 def test_figures_without_a_label_are_none() -> None:

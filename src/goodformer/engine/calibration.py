@@ -14,29 +14,50 @@ from goodformer.methods.base import class_scores, mean_loss
 from goodformer.spec import Task
 
 BINS, FEWEST = 15, 20
-COLDEST, HOTTEST = 0.05, 20.0
-"""Calibration temperatures tried; the coldest is never an answer, the hottest is for logits that tell nothing."""
+COLDEST, HOTTEST = 0.001, 20.0
+"""Calibration temperatures tried; the hottest is for logits that tell nothing."""
 USELESS = f"the logits tell nothing of the validation labels; they are divided by {HOTTEST:g}, the most that is tried."
+FLAWLESS = "all validation graphs are predicted right, so probabilities are as sure as their number allows."
 
 
 def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
     """The t > 0 that makes the mean loss of ``logits / t`` smallest; 1 where no other is better.
 
     The loss is convex in 1/t, so the search over log(1/t) has one valley. Missing labels (NaN) are passed over. Where
-    smaller is always better, as where every label is the likeliest one, no temperature is one to go by and the answer
-    is 1. Where larger is always better, the logits tell nothing of the labels and the answer is `HOTTEST`.
+    smaller is always better, as where every label is the likeliest one, the loss is that of labels believed as far as
+    n of them allow (Platt: a share 1 / (n + 2) of each goes to the other classes), and the answer at most 1. Where
+    larger is always better, the logits tell nothing of the labels and the answer is `HOTTEST`.
     """
     z, labels = logits.double(), y.double() if y.is_floating_point() else y
-    if _all_right(task, z, labels):
-        return 1.0
 
     def risk(log_b: float) -> float:
         return float(mean_loss(task, z * math.exp(log_b), labels))
 
     low, high = -math.log(HOTTEST), -math.log(COLDEST)
-    found = minimize_scalar(risk, bounds=(low, high), method="bounded", options={"xatol": 1e-9, "maxiter": 200})
-    best = low if found.x < low + 1e-3 else float(found.x)  # the search comes near an end without reaching it
-    return math.exp(-best) if best < high - 1e-3 and risk(best) < risk(0.0) else 1.0
+    best = high if _all_right(task, z, labels) else _valley(risk, low, high)
+    if best > high - 1e-2:
+        doubt = 1 / (int((~labels.isnan()).sum()) + 2)
+        return math.exp(-max(_valley(lambda log_b: _doubted(task, z * math.exp(log_b), labels, doubt), low, high), 0.0))
+    return math.exp(-best) if risk(best) < risk(0.0) else 1.0
+
+
+def _valley(risk: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with one valley is smallest; an end that the search comes near is reached."""
+    found = float(
+        minimize_scalar(risk, bounds=(low, high), method="bounded", options={"xatol": 1e-9, "maxiter": 200}).x
+    )
+    return low if found < low + 1e-3 else found
+
+
+def _doubted(task: Task, logits: Tensor, y: Tensor, doubt: float) -> float:
+    """Mean loss where a share of every label belongs to the other classes, in equal parts."""
+    right = mean_loss(task, logits, y)
+    if task.kind == "multiclass":
+        logs = logits.log_softmax(-1)
+        wrong = -(logs.sum(-1) - logs.gather(-1, y[:, None])[:, 0]).mean() / (task.outputs - 1)
+    else:
+        wrong = mean_loss(task, logits, 1 - y)
+    return float((1 - doubt) * right + doubt * wrong)
 
 
 def _all_right(task: Task, logits: Tensor, y: Tensor) -> bool:
@@ -92,9 +113,9 @@ def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[float, tuple[str, 
         reason = "predictions that are not numbers cannot be calibrated"
     if reason:
         return 1.0, (f"{reason}, which are left as they are.",)
-    if _all_right(task, logits, y):
-        return 1.0, ("all validation graphs are predicted right, so probabilities are left as they are.",)
     t = fit_temperature(task, logits, y)
+    if _all_right(task, logits, y):
+        return t, (FLAWLESS,)
     return t, (USELESS,) if t >= HOTTEST * (1 - 1e-9) else ()
 
 
