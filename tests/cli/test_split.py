@@ -60,11 +60,17 @@ def test_a_split_needs_no_target(command: Command, data: Path) -> None:
         (["--smiles", "smiles"], "no column 'smiles'"),
         (["-o", "none/split.json"], "none/split.json"),
         (["--picture", "split.txt"], "suffix"),
+        (["-o", "mine.csv"], "would replace"),
+        (["-o", "./linked.csv"], "would replace"),
+        (["--picture", "mine.csv"], "would replace"),
     ],
 )
 def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: list[str], word: str) -> None:
+    before = data.read_text()
+    data.with_name("linked.csv").symlink_to(data)
     given = ["split", str(data), *([] if "--smiles" in arguments else ["--smiles", "mol"]), *arguments]
     answer = command(*given)
     assert (answer.code, answer.out) == (2, "")
     assert word in answer.err
     assert "Traceback" not in answer.err
+    assert data.read_text() == before

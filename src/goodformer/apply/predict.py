@@ -12,7 +12,7 @@ from torch import Tensor
 
 from goodformer.apply.trained import Trained, fresh_names
 from goodformer.data.collection import Collection
-from goodformer.data.rows import Block, RowWriter, read_blocks, separator_note
+from goodformer.data.rows import Block, RowWriter, check_apart, read_blocks, separator_note
 from goodformer.engine import Predictions, Predictor
 from goodformer.registry import InputError
 
@@ -69,8 +69,7 @@ def _check_out(path: Path, out: Path) -> None:
     """Refuse to write answers over the rows they are about, or to what is no file."""
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file for the answers, for example {out / 'answers.csv'}.")
-    if out.exists() and path.exists() and out.samefile(path):
-        raise InputError(f"the answers would replace {path}, the file they are about; name another one.")
+    check_apart(path, out, "answers")
 
 
 class Answers:

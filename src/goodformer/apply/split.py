@@ -10,7 +10,7 @@ from goodformer.data.collection import pick
 from goodformer.data.distance import distance_report
 from goodformer.data.labels import read_labels
 from goodformer.data.parts import weak_parts
-from goodformer.data.rows import read_collection, separator_note
+from goodformer.data.rows import check_apart, read_collection, separator_note
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
 from goodformer.data.table import rejected_sentence
@@ -39,6 +39,9 @@ def split_file(
     Returns:
         The report of `goodformer.data.distance.distance_report` with the names of the files and the rejected rows.
     """
+    check_apart(path, out, "parts of the split")
+    if picture is not None:
+        check_apart(path, picture, "bars of the picture")
     collection, columns = read_collection(path, smiles)
     labels = read_labels(pick(columns, target, str(path))) if target else None
     y = None if labels is None else labels.y

@@ -102,6 +102,13 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
     return joined(parts), columns
 
 
+def check_apart(path: str | Path, out: str | Path, what: str) -> None:
+    """Refuse to write over the very rows that are read; ``what`` would be written, in the plural."""
+    source, place = Path(path), Path(out)
+    if place.exists() and source.exists() and place.samefile(source):
+        raise InputError(f"the {what} would replace {path}, the file they are about; name another one.")
+
+
 Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]
 
 
