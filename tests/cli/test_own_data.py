@@ -17,6 +17,7 @@ from rdkit import Chem
 
 from goodformer import cli
 from goodformer.apply.explain import Shown
+from goodformer.apply.fit import fresh_folder
 from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
 from tests.apply.molecules import write_table
@@ -164,7 +165,8 @@ def test_a_split_that_tells_little_is_warned_about(model: Path, command: Command
     done = command(*fit)
     assert done.code == 0
     assert sentence in done.err  # at once
-    assert sentence in done.out
+    assert sentence not in done.out  # and once
+    assert sentence.removeprefix("note: ") in json.loads(Path("own/report.json").read_text())["notes"]
     assert sentence in command("split", "mine.csv", "-t", "nitro", "--by", "file:split.json", "-o", "again.json").out
 
 
@@ -179,6 +181,20 @@ def test_a_table_separated_by_semicolons_is_read_and_told(model: Path, command: 
         done = command(*words)
         assert (done.code, done.out.count(f"note: new.csv {told}")) == (0, 1)
     assert len(rows_of(Path("answers.csv"))) == len(rows)
+
+
+def test_molecules_of_an_sdf_file_are_fitted_by_scaffold(model: Path, command: Command) -> None:
+    with Chem.SDWriter("mine.sdf") as writer:
+        for row in write_table(Path("mine.csv"), bad=False):
+            mol = Chem.MolFromSmiles(row["smiles"])
+            mol.SetProp("nitro", row["nitro"])
+            writer.write(mol)
+    fit = command("fit", "mine.sdf", "-t", "nitro", "--epochs", "1", *QUICK, "-o", "own")
+    assert fit.code == 0
+    assert "split by scaffold" in fit.out
+    assert "Tanimoto" in fit.out
+    assert "next:  goodformer predict own NEW.sdf" in fit.out
+    assert command("predict", "own", "mine.csv", "-o", "answers.csv").code == 0  # SMILES do as well
 
 
 def test_a_model_saved_with_one_list_of_classes_is_read(model: Path, command: Command) -> None:
@@ -198,6 +214,37 @@ def test_a_second_fit_leaves_no_list_of_rows_of_the_first(model: Path, command: 
     words = ["fit", "clean.csv", "--target", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "model"]
     assert command(*words).code == 0
     assert not Path("model/unreadable.csv").exists()
+    assert "note: model holds an earlier model, which this one replaces." in command(*words).err
+
+
+def test_a_model_is_not_written_among_other_files(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    Path("docs").mkdir()
+    Path("docs/index.md").write_text("mine")
+    answer = command("fit", "mine.csv", "--target", "nitro", "-o", "docs")
+    assert answer.code == 2
+    assert "docs holds other files; choose a new folder" in answer.err
+    assert [one.name for one in Path("docs").iterdir()] == ["index.md"]
+
+
+def test_a_refused_fit_leaves_no_folder(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    Path("mine").mkdir()
+    for words in (["-t", "nitor"], ["-t", "nitro", "--split", "scafold"]):
+        for folder in ("new/deep", "mine"):
+            assert command("fit", "mine.csv", *words, "-o", folder).code == 2
+    assert sorted(one.name for one in Path().iterdir()) == ["mine", "mine.csv"]
+
+
+def test_an_interrupted_fit_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), fresh_folder(tmp_path / "new" / "deep"):
+        assert (tmp_path / "new" / "deep").is_dir()
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt), fresh_folder(tmp_path / "new" / "deep"):
+        (tmp_path / "new" / "mine.txt").write_text("mine")
+        raise KeyboardInterrupt
+    assert (tmp_path / "new" / "mine.txt").is_file()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json", "jsonl", "tsv"])

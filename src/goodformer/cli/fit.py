@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,8 +59,9 @@ def command(
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
         source = OwnFile(data, tuple(target), smiles, split, seed)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
-        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware, warn=_warn)
-    output.document(report) if as_json else _show(report)
+        told: list[str] = []
+        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware, warn=_warner(told))
+    output.document(report) if as_json else _show(report, told)
 
 
 PARTS = {
@@ -78,12 +80,17 @@ RULES = {
 """Which epoch is taken under each rule."""
 
 
-def _warn(sentence: str) -> None:
-    """Say at once what should be known before minutes of training."""
-    typer.echo(f"note: {sentence}", err=True)
+def _warner(told: list[str]) -> Callable[[str], None]:
+    """What says at once what should be known before minutes of training, and notes that it was told."""
+
+    def warn(sentence: str) -> None:
+        told.append(sentence)
+        typer.echo(f"note: {sentence}", err=True)
+
+    return warn
 
 
-def _show(report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any], told: Sequence[str] = ()) -> None:
     """What the model is worth on each part, what could not be read, and what to do next."""
     metric = report["metric"]
     rows = [[label, report["counts"][split], report["splits"][split].get(metric)] for split, label in PARTS.items()]
@@ -94,9 +101,10 @@ def _show(report: dict[str, Any]) -> None:
     typer.echo(report["distance"].get("sentence", ""))
     show_problems(report)
     for note in report["notes"]:
-        typer.echo(f"note: {note}")
+        if note not in told:
+            typer.echo(f"note: {note}")
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
-    typer.echo(f"next:  goodformer predict {report['folder']} NEW.csv -o answers.csv")
+    typer.echo(f"next:  goodformer predict {report['folder']} NEW{Path(report['file']).suffix} -o answers.csv")
 
 
 def _metric(report: dict[str, Any]) -> str:
