@@ -23,6 +23,7 @@ def test_all_artefacts_are_listed(command: Command) -> None:
     assert answer.code == 0
     assert all(name in answer.out for name in artefacts.ARTEFACTS)
     assert "compare 0 of 4" in answer.out
+    assert answer.err == "there is no folder results here; --records names a file or folder of records.\n"
     assert [row["name"] for row in command("reproduce", "--format", "json").json] == list(artefacts.ARTEFACTS)
 
 
@@ -49,6 +50,7 @@ def test_a_table_without_records(command: Command, tmp_path: Path) -> None:
         (["table-main", "--dataset", "none"], "nothing of this artefact is left"),
         (["table-main", "--records", "none.jsonl"], "there is no none.jsonl"),
         (["figure-subgraphs", "-o", "it.png"], "--run"),
+        (["figure-sensitivity", "-o", "it.png"], "no record of a point to draw; name records by --records"),
         (["--page", "none.md", "--records", "."], "there is no page"),
     ],
 )

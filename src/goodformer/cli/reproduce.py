@@ -74,6 +74,7 @@ def command(
             typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
     if name is None:
         _list(sources, seeds, form)
+        _tell(sources)
         return
     with output.working():
         one = artefacts.artefact(name)
@@ -94,6 +95,7 @@ def command(
         _draw(one, blocks, report, runs, out)
         out = None
     _deliver(report, form, out)
+    _tell(sources)
     for identity, reason in failures.items():
         typer.echo(f"run {identity} failed: {reason}", err=True)
     if failures:
@@ -141,6 +143,12 @@ def _draw(one: Artefact, blocks: list[Block], report: dict[str, Any], runs: Path
         else:
             figure = reproduce_picture.subgraphs(reproduce.drawn(blocks, runs))
         typer.echo(f"{save(figure, out)} drawn", err=True)
+
+
+def _tell(sources: list[Path]) -> None:
+    """Say why nothing is recorded where there is no folder to look into."""
+    if not sources:
+        typer.echo(f"there is no folder {RESULTS} here; --records names a file or folder of records.", err=True)
 
 
 def _list(sources: list[Path], seeds: int | None, form: Format) -> None:

@@ -32,6 +32,11 @@ TITLE, TEXT = 10.5, 9.0
 def sensitivity(report: Mapping[str, Any]) -> Figure:
     """OOD test over the weights of the loss, a row of panels a benchmark; points that are not run are left out."""
     *panels, reference = report["blocks"]
+    if all(cell["mean"] is None for block in panels for row in block["rows"] for cell in row["cells"]):
+        raise InputError(
+            "there is no record of a point to draw; name records by --records, or train the points by "
+            "goodformer reproduce figure-sensitivity --run."
+        )
     rows = list(dict.fromkeys(block["title"].partition(": ")[0] for block in panels))
     figure = Figure(figsize=(10.2, 2.9 * len(rows) + 0.7), facecolor=PAPER, layout="constrained")
     axes = figure.subplots(len(rows), len(panels) // len(rows), sharey="row", squeeze=False)
