@@ -28,6 +28,17 @@ def codes(y: torch.Tensor) -> list[float | None]:
         (["1", "-1", "-1"], [1, 0, 0], ("-1", "1")),
         (["toxic", "safe", "safe"], [1, 0, 0], ("safe", "toxic")),
         (["2", "10", "10"], [0, 1, 1], ("2", "10")),
+        (["high", "low"], [1, 0], ("low", "high")),
+        (["+", "-"], [1, 0], ("-", "+")),
+        (["Pos", "Neg"], [1, 0], ("Neg", "Pos")),
+        (["t", "f"], [1, 0], ("f", "t")),
+        (["hit", "miss"], [1, 0], ("miss", "hit")),
+        (["non-toxic", "toxic"], [0, 1], ("non-toxic", "toxic")),
+        (["binder", "Nonbinder"], [1, 0], ("Nonbinder", "binder")),
+        (["not mutagenic", "mutagenic"], [0, 1], ("not mutagenic", "mutagenic")),
+        (["soluble", "insoluble"], [1, 0], ("insoluble", "soluble")),
+        (["active", "decoy"], [1, 0], ("decoy", "active")),
+        (["Yes", "yes", "no", "YES ", "yes", "NO", "no"], [1, 1, 0, 1, 1, 0, 0], ("no", "yes")),
         ([" 1 ", None, "0", "", "nan", "NaN"], [1, None, 0, None, None, None], ("0", "1")),
         (["a", "b", "NA", "n/a", "#N/A", "NULL", "None", " Missing ", "?"], [0, 1, *[None] * 7], ("a", "b")),
     ],
@@ -42,6 +53,16 @@ def test_two_values_are_a_binary_target(
     assert codes(labels.y) == expected
     assert labels.classes == {"active": classes}
     assert labels.labelled.tolist() == [value is not None for value in expected]
+
+
+def test_spellings_that_are_one_class_are_told() -> None:
+    labels = read_labels({"a": ["Yes", "yes", "no", "yes"], "b": ["1", "0", "0", "1"]})
+    assert labels.notes == ("upper and lower case make no classes of target 'a': Yes as yes.",)
+    assert labels.classes == {"a": ("no", "yes"), "b": ("0", "1")}
+    several = read_labels({"kind": ["A", "a", "b", "c", "a"]})
+    assert (several.y.tolist(), several.classes["kind"]) == ([0, 0, 1, 2, 0], ("a", "b", "c"))
+    assert several.notes
+    assert not read_labels({"a": ["yes", "no"]}).notes
 
 
 def test_values_that_are_no_text_are_labels_too() -> None:

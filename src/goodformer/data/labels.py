@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,8 +29,25 @@ PAIRS = (
     ("n", "y"),
     ("inactive", "active"),
     ("negative", "positive"),
+    ("neg", "pos"),
+    ("-", "+"),
+    ("low", "high"),
+    ("weak", "strong"),
+    ("miss", "hit"),
+    ("decoy", "active"),
+    ("absent", "present"),
+    ("fail", "pass"),
+    ("failed", "passed"),
+    ("off", "on"),
+    ("control", "case"),
+    ("safe", "toxic"),
+    ("benign", "malignant"),
 )
 """Two values whose order everybody knows; the second is the one that is predicted. Written in any case."""
+NEGATIONS = ("non", "not", "no", "in", "un", "im")
+"""What makes a word its contrary, with or without a blank, hyphen or underscore after it: nontoxic, not toxic."""
+SHOWN = 3
+"""Words named that were written in several ways."""
 MANY = 20
 """So many different values may be classes without further questions."""
 MISSING = -1
@@ -45,11 +63,13 @@ class Labels:
         task: What is predicted.
         classes: For each target column the names of its classes in the order of their codes; of a binary target the
             names of 0 and 1.
+        notes: What is not plain about how they were read, a sentence each.
     """
 
     y: Tensor
     task: Task
     classes: Classes
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.y)
@@ -74,8 +94,9 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
     """Labels from one column, or several binary ones.
 
     One column with two different values is a binary task scored by ROC-AUC, with more values a multiclass task scored
-    by accuracy. Several columns are several binary targets. Of two values 1, true, yes, active or positive is the one
-    predicted, of other words the second in the alphabet. ``1`` and ``1.0`` are the same class. An empty entry is
+    by accuracy. Several columns are several binary targets. Of two values the one predicted is that of `PAIRS` (1,
+    true, yes, active, positive, high, ...) or the one whose contrary the other is (toxic and nontoxic), of other words
+    the second in the alphabet. ``1`` and ``1.0`` are the same class, and so are ``Yes`` and ``yes``. An empty entry is
     missing, and so is one that says so: nan, NA, N/A, #N/A, null, missing, ? in any case, and None as Python writes it.
 
     Raises:
@@ -84,13 +105,17 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
     """
     if not columns:
         raise InputError("no target column was named; give at least one column that holds the labels.")
-    values = {name: [_value(entry) for entry in column] for name, column in columns.items()}
+    read = {name: _folded(name, [_value(entry) for entry in column]) for name, column in columns.items()}
+    values, notes = (
+        {name: column for name, (column, _) in read.items()},
+        tuple(note for _, note in read.values() if note),
+    )
     counts = {name: _counted(name, column) for name, column in values.items()}
     if len(counts) == 1 and len(next(iter(counts.values()))) > 2:
-        return _multiclass(*next(iter(values.items())), next(iter(counts.values())))
+        return replace(_multiclass(*next(iter(values.items())), next(iter(counts.values()))), notes=notes)
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
-    return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes)
+    return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
 
 
 def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> Labels:
@@ -106,6 +131,20 @@ def _value(entry: Any) -> str | None:
     word = word_of(entry)
     number = None if word is None else number_of(word)
     return f"{int(number)}" if number is not None and number.is_integer() and abs(number) < 2**53 else word
+
+
+def _folded(name: str, column: list[str | None]) -> tuple[list[str | None], str]:
+    """The column with one spelling of each word, its commonest, and a sentence where there were several."""
+    counts = Counter(value for value in column if value is not None)
+    spellings: dict[str, list[str]] = {}
+    for value in sorted(counts, key=lambda value: (-counts[value], value)):
+        spellings.setdefault(value.casefold(), []).append(value)
+    several = [words for words in spellings.values() if len(words) > 1]
+    if not several:
+        return column, ""
+    said = "; ".join(f"{', '.join(words[1:])} as {words[0]}" for words in several[:SHOWN])
+    kept = [None if value is None else spellings[value.casefold()][0] for value in column]
+    return kept, f"upper and lower case make no classes of target {name!r}: {said}{'; ...' * (len(several) > SHOWN)}."
 
 
 def _counted(name: str, column: list[str | None]) -> Counter[str]:
@@ -130,7 +169,13 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
     for zero, one in PAIRS:
         if known.keys() == {zero, one}:
             return known[zero], known[one]
-    return first, second
+    return (second, first) if _denies(second, first) else (first, second)
+
+
+def _denies(word: str, other: str) -> bool:
+    """Whether a word says that the other is not so."""
+    bare = re.sub(r"[ _-]", "", word.lower())
+    return any(bare == prefix + re.sub(r"[ _-]", "", other.lower()) for prefix in NEGATIONS)
 
 
 def _check_classes(name: str, counts: Counter[str]) -> None:
