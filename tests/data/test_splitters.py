@@ -18,6 +18,7 @@ from goodformer.data.collection import Collection, collect
 from goodformer.data.distance import distance_report, nearest_similarity, told_apart
 from goodformer.data.domains import NO_RING, by_cluster, by_column, by_scaffold
 from goodformer.data.molecule import fingerprints
+from goodformer.data.order import order_of
 from goodformer.data.shift import Split
 from goodformer.data.splitters import SPLITTERS, make_split
 from goodformer.data.twins import same_graphs, same_molecules
@@ -356,6 +357,42 @@ def test_numbers_and_dates_ascend_and_words_are_grouped() -> None:
     assert column(["b", "a", "a", "7"]).names[0] == "a"
     assert column(["1_000", "2", "2", "3"]).names[0] == "2"  # 1_000 is a name
     assert column([10, 9.5, None, True]).names[0] in ("10", "9.5", "true")
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (["27.03.2019", "1.4.2018", "02.02.2020 10:30"], ("1.4.2018", "27.03.2019", "02.02.2020 10:30")),
+        (["3/27/2019", "4/1/2018", "2/2/2020"], ("4/1/2018", "3/27/2019", "2/2/2020")),
+        (["27/3/2019", "2/1/2019", "1/2/2019"], ("2/1/2019", "1/2/2019", "27/3/2019")),
+        (["2019/03/27", "2018/12/01"], ("2018/12/01", "2019/03/27")),
+    ],
+)
+def test_dates_as_people_write_them_ascend(values: list[str], names: tuple[str, ...]) -> None:
+    assert by_column("a", paths([1] * len(values)), {"a": values}).names == names
+
+
+def test_dates_whose_day_nobody_knows_are_groups_and_that_is_told() -> None:
+    order = order_of("a", ["3/4/2019", "3/4/2019", "5/6/2018"])
+    assert order.measure is None
+    assert "3/4/2019 may begin with the day or the month" in order.note
+    assert "unordered groups" in order.note
+    assert order_of("a", ["3/27/2019"]).note == "dates of column 'a' are read as month/day/year."
+    assert order_of("a", ["3/4/2019"] * 19 + ["n/k"]).measure is None
+    assert "month/day/year" in order_of("a", ["3/4/2019"] * 19 + ["3/27/2019"]).note  # one date tells
+    assert "taken as unordered groups" in order_of("a", ["lab 1", "lab 2"]).note
+    assert not order_of("a", ["2019", "2020"]).note
+    assert not order_of("a", ["27.03.2019", "2.1.2020"]).note
+
+
+def test_a_few_words_among_numbers_are_no_domain() -> None:
+    years = [str(2000 + place % 15) for place in range(95)] + ["n/k"] * 5
+    split = column(years)
+    assert split.names == tuple(str(year) for year in range(2000, 2015))
+    assert (split.part < 0).tolist() == [year == "n/k" for year in years]
+    note = order_of("a", years).note
+    assert note == "column 'a' holds numbers; 5 rows with 'n/k' are taken as without a value."
+    assert order_of("a", ["1"] * 8 + ["n/k"] * 2).measure is None
 
 
 def test_words_for_no_value_are_no_domain() -> None:

@@ -63,7 +63,7 @@ def test_a_table_of_molecules_is_a_benchmark(tmp_path: Path) -> None:
     outside = set(made.splits["test"].graph["domain"].tolist())
     assert outside.isdisjoint(made.splits["train"].graph["domain"].tolist())
     assert "row 73 (C1C:" in made.notes
-    assert "1 rows without a label" in made.notes
+    assert "1 row without a label or domain is left out" in made.notes
     assert made.with_encodings(["random_walk:2"]).splits["test"].node["random_walk_2"].shape[1] == 2
 
 

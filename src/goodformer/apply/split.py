@@ -12,7 +12,7 @@ from goodformer.data.labels import read_labels
 from goodformer.data.parts import weak_parts
 from goodformer.data.rows import check_apart, read_collection, separator_note
 from goodformer.data.shift import Split
-from goodformer.data.splitters import make_split
+from goodformer.data.splitters import check_not_target, make_split, split_note
 from goodformer.data.table import rejected_sentence
 
 
@@ -42,13 +42,15 @@ def split_file(
     check_apart(path, out, "parts of the split")
     if picture is not None:
         check_apart(path, picture, "bars of the picture")
+    check_not_target(how, target)
     collection, columns = read_collection(path, smiles)
     labels = read_labels(pick(columns, target, str(path))) if target else None
     y = None if labels is None else labels.y
     split = make_split(how, collection, columns, y, seed)
     report = {"file": Path(path).name, **distance_report(split, collection, y, seed)}
     report["class_names"] = None if labels is None else dict(labels.classes)
-    notes = (separator_note(path, smiles), weak_parts(split, collection, labels))
+    read = (*(labels.notes if labels else ()), split_note(how, collection, columns))
+    notes = (separator_note(path, smiles), *read, weak_parts(split, collection, labels))
     report["notes"] = [note for note in notes if note]
     report["rejected"] = [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
     report["rejected_sentence"] = rejected_sentence(collection.rejected, Path(path).name)

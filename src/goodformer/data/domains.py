@@ -6,12 +6,10 @@ Letters: G graphs, D domains, K clusters.
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from goodformer.data.collection import Collection, known_column
 from goodformer.data.descriptors import spectrum, structure
 from goodformer.data.molecule import KEPT_FROM, fingerprints, scaffolds, worker_count
 from goodformer.data.motif import Draws
+from goodformer.data.order import Measure, order_of
 from goodformer.data.values import number_of, word_of
 from goodformer.registry import InputError
 
@@ -85,19 +84,28 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
     """Domains are values of a column: numbers and dates in ascending order, words the commonest first.
 
     More than 20 different numbers or dates are put into 20 bins, equal values always in the same one. Rows without a
-    value, or with a word for none such as NA, have no domain.
+    value, or with a word for none such as NA, have no domain, and neither have a few words among numbers or dates
+    (`goodformer.data.order`).
     """
+    values = _words(name, collection, columns)
+    measure = order_of(name, filter(None, values)).measure
+    return _commonest_first(values, seed) if measure is None else _ascending(values, measure)
+
+
+def column_note(name: str, collection: Collection, columns: Columns | None) -> str:
+    """One sentence on how the values of a column were read, where that is not plain."""
+    return order_of(name, filter(None, _words(name, collection, columns))).note
+
+
+def _words(name: str, collection: Collection, columns: Columns | None) -> list[str]:
+    """The value of each graph in a column (G), empty where there is none."""
     if columns is None:
         raise InputError(f"there are no columns to split by {name!r}; give a file that has it, or split otherwise.")
     known_column(name, columns, "the data")
     values = [word_of(columns[name][row]) or "" for row in collection.rows.tolist()]
-    given = [value for value in values if value]
-    if not given:
+    if not any(values):
         raise InputError(f"column {name!r} is empty in every row; split by another one.")
-    for measure in (number_of, _date):
-        if all(measure(value) is not None for value in set(given)):
-            return _ascending(values, measure)
-    return _commonest_first(values, seed)
+    return values
 
 
 def _commonest_first(values: Sequence[str], seed: int) -> Domains:
@@ -111,7 +119,7 @@ def _commonest_first(values: Sequence[str], seed: int) -> Domains:
     return Domains(np.array([number.get(value, -1) for value in values], dtype=np.int64), names)
 
 
-def _ascending(values: Sequence[str], measure: Callable[[str], float | None]) -> Domains:
+def _ascending(values: Sequence[str], measure: Measure) -> Domains:
     """Domains of equal or neighbouring numbers in ascending order."""
     keys = np.array([math.nan if not value else measure(value) for value in values], dtype=np.float64)
     known = np.flatnonzero(~np.isnan(keys))
@@ -133,16 +141,6 @@ def _span(texts: Sequence[str], inside: npt.NDArray[np.bool_]) -> str:
     places = np.flatnonzero(inside)
     low, high = texts[places[0]], texts[places[-1]]
     return low if low == high else f"{low} to {high}"
-
-
-def _date(text: str) -> float | None:
-    """The moment an ISO date writes, with or without time; a month stands for its first day."""
-    whole = f"{text}-01" if re.fullmatch(r"\d{4}-\d{2}", text) else text
-    try:
-        moment = datetime.fromisoformat(whole)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _clustered(table: csr_array, seed: int) -> Domains:

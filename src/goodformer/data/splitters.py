@@ -17,14 +17,15 @@ from torch import Tensor
 
 from goodformer.data.collection import Collection
 from goodformer.data.distance import distance_report
-from goodformer.data.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size
+from goodformer.data.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size, column_note
 from goodformer.data.labels import labelled
 from goodformer.data.motif import Draws
 from goodformer.data.shift import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
 from goodformer.data.twins import same_molecules
+from goodformer.data.values import counted
 from goodformer.registry import InputError, unknown
 
-__all__ = ["SPLITTERS", "distance_report", "make_split"]
+__all__ = ["SPLITTERS", "check_not_target", "distance_report", "make_split", "split_note"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -94,12 +95,25 @@ def make_split(
         what = f"{name}:{TAKING[name]}" if name in TAKING else name
         raise InputError(f"split {how!r} is not complete or says too much; write it as {what}.")
     if y is not None and len(y) != collection.count:
-        raise InputError(f"there are {len(y)} labels for {collection.count} rows; give one a row.")
+        raise InputError(f"y has {counted(len(y), 'label')} for {counted(collection.count, 'row')}; give one a row.")
     usable, labels = _usable(collection, y)
     if not len(usable):
         raise InputError("there is no row with both a graph and a label; check the columns of input and target.")
     request = Request(usable, columns, argument, labels, seed, outside, inside)
     return _auto(request) if how == AUTO else SPLITTERS[name](request)
+
+
+def split_note(how: str, collection: Collection, columns: Columns | None) -> str:
+    """One sentence on how the column that a split goes by was read, where that is not plain; empty for others."""
+    name, _, argument = how.partition(":")
+    return column_note(argument, collection, columns) if name == "column" else ""
+
+
+def check_not_target(how: str, targets: Sequence[str]) -> None:
+    """Refuse to split by what is predicted: training would lack the classes that are tested."""
+    name, _, argument = how.partition(":")
+    if name == "column" and argument in targets:
+        raise InputError(f"column {argument!r} is what is predicted; split by another column, by scaffold or by size.")
 
 
 def _scaffold(request: Request) -> Split:

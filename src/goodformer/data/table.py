@@ -23,11 +23,12 @@ from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.parts import check_taught
 from goodformer.data.rows import read_collection
 from goodformer.data.shift import Split
-from goodformer.data.splitters import make_split
+from goodformer.data.splitters import check_not_target, make_split, split_note
+from goodformer.data.values import counted
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
-VERSION = 3
+VERSION = 4
 """Raised whenever the same file gives other graphs or another split."""
 FILE = "file:"
 LISTED = 5
@@ -96,6 +97,7 @@ class Table:
         collection: The graphs of its rows.
         labels: The labels of the same rows.
         split: Where each row belongs.
+        notes: What is not plain about how labels and domains were read, a sentence each.
     """
 
     path: Path
@@ -103,6 +105,7 @@ class Table:
     collection: Collection
     labels: Labels
     split: Split
+    notes: tuple[str, ...] = ()
 
     def benchmark(self) -> Benchmark:
         """The table as a benchmark."""
@@ -118,8 +121,12 @@ def load_table(
 ) -> Table:
     """Read a file, its labels and make its split; see `table` for the arguments."""
     collection, columns = read_collection(path, smiles)
-    labels = read_labels(pick(columns, (target,) if isinstance(target, str) else target, str(path)))
-    return Table(Path(path), smiles, collection, labels, make_split(split, collection, columns, labels.y, seed))
+    targets = (target,) if isinstance(target, str) else target
+    check_not_target(split, targets)
+    labels = read_labels(pick(columns, targets, str(path)))
+    made = make_split(split, collection, columns, labels.y, seed)
+    notes = [*labels.notes, split_note(split, collection, columns)]
+    return Table(Path(path), smiles, collection, labels, made, tuple(filter(None, notes)))
 
 
 def assemble(
@@ -163,7 +170,8 @@ def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:
         return ""
     first = "; ".join(f"row {one.row + 1} ({one.text or 'empty'}: {one.reason})" for one in rejected[:LISTED])
     more = f" and {len(rejected) - LISTED} more" if len(rejected) > LISTED else ""
-    return f"{len(rejected)} rows of {where} cannot be read and are left out: {first}{more}."
+    verb = "is" if len(rejected) == 1 else "are"
+    return f"{counted(len(rejected), 'row')} of {where} cannot be read and {verb} left out: {first}{more}."
 
 
 def digest(path: Path) -> str:
@@ -219,5 +227,6 @@ def _seen(features: Features, codes: Tensor) -> Features:
 
 def _notes(collection: Collection, left: int) -> str:
     """What of the source is not in the benchmark."""
-    unlabelled = f"{left} rows without a label or domain are left out." if left else ""
+    verb = "is" if left == 1 else "are"
+    unlabelled = f"{counted(left, 'row')} without a label or domain {verb} left out." if left else ""
     return " ".join(part for part in (rejected_sentence(collection.rejected, "the source"), unlabelled) if part)

@@ -39,6 +39,11 @@ def word_of(value: Any) -> str | None:
     return None if bare.lower() in MISSING or bare == NONE else bare
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things in words, one or many."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def number_of(text: str) -> float | None:
     """The finite number a text writes, None where it writes none; ``1_000`` is a name and not a number."""
     try:
