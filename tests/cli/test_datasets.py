@@ -6,6 +6,7 @@ import pytest
 from matplotlib.image import imread
 
 from goodformer.data import DATASETS
+from goodformer.data.acquire import NotAtHand
 from goodformer.spec import SPLITS
 from tests.cli.conftest import Command
 
@@ -46,6 +47,20 @@ def test_the_cards_of_ones_own_data_say_how_to_give_them(command: Command) -> No
     Path("my.csv").write_text(f"smiles,active\n{rows}")
     card = command("datasets", "show", "table", "--set", "path=my.csv", "--set", "target=active", "--json").json
     assert sum(part["graphs"] for part in card["statistics"].values()) == 40
+
+
+def test_a_card_without_its_file_tells_the_rest(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def gone(*_: object) -> None:
+        raise NotAtHand("HIV.csv is not at hand; put it there.")
+
+    monkeypatch.setattr("goodformer.data.hiv.obtain", gone)
+    answer = command("datasets", "show", "good-hiv")
+    assert answer.code == 0
+    for word in ("Licence", "Source", "scaffold", "cannot be shown: HIV.csv is not at hand"):
+        assert word in answer.out
+    assert command("datasets", "show", "good-hiv", "--picture", "card.png").code == 2
 
 
 def test_card_for_people_has_everything(command: Command, tmp_path: Path) -> None:

@@ -87,13 +87,19 @@ def show_one(
 def _facts(name: str, settings: dict[str, Any], picture: Path | None) -> dict[str, Any]:
     """What is counted about a data set, and where its picture is."""
     from goodformer.data import load_benchmark
+    from goodformer.data.acquire import NotAtHand
     from goodformer.experiments import card_picture, cards
 
     if name in cards.HINTS and _lacking(name, settings):
         return _hint(name, settings, picture)
     if picture is not None:
         card_picture.check_format(picture)
-    bench = load_benchmark(name, **settings)
+    try:
+        bench = load_benchmark(name, **settings)
+    except NotAtHand as error:
+        if picture is not None:
+            raise
+        return {"hint": f"Splits and statistics cannot be shown: {error}"}
     drawn = None if picture is None else str(card_picture.draw_card(bench, picture))
     return {**cards.facts(bench), "picture": drawn}
 

@@ -40,6 +40,10 @@ class PublicFile:
     about: str
 
 
+class NotAtHand(InputError):
+    """A file that is in no folder and cannot be downloaded."""
+
+
 @contextmanager
 def data_folder(path: str | Path | None) -> Iterator[None]:
     """Look for data files in that folder first, for all that is loaded inside; None changes nothing."""
@@ -72,7 +76,7 @@ def obtain(source: PublicFile, folder: Path | None = None) -> Path:
                 _check(path, source)
                 return path
     if not source.url:
-        raise InputError(_missing(source, places, "has no address to download it from"))
+        raise NotAtHand(_missing(source, places, "has no address to download it from"))
     return _download(source, places)
 
 
@@ -113,7 +117,7 @@ def _download(source: PublicFile, places: list[Path]) -> Path:
     try:
         return Path(store.fetch(source.file, downloader=fetch))
     except (ValueError, OSError) as error:  # what goes wrong on the network is an OSError, too
-        raise InputError(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
+        raise NotAtHand(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
 
 
 def _short(error: Exception) -> str:
