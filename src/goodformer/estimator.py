@@ -27,6 +27,7 @@ from goodformer.data.labels import Labels, read_labels
 from goodformer.data.shift import Split
 from goodformer.data.splitters import make_split
 from goodformer.data.table import assemble
+from goodformer.data.values import counted
 from goodformer.engine import Hardware, Predictions, RunConfig
 from goodformer.experiments.presets import configure
 from goodformer.registry import InputError
@@ -218,7 +219,7 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
     """
     values = np.asarray(y)
     if values.ndim == 0 or len(values) != graphs:
-        raise InputError(f"y has {values.size} entries for {graphs} graphs; give one a graph.")
+        raise InputError(f"y has {counted(values.size, 'label')} for {counted(graphs, 'graph')}; give one a graph.")
     if values.ndim == 2 and values.shape[1] > 1:
         return _several_targets(values)
     flat = values.reshape(-1)

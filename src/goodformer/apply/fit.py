@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from goodformer.data.distance import distance_report
 from goodformer.data.parts import weak_parts
 from goodformer.data.rows import RowWriter
 from goodformer.data.table import Table, load_table
+from goodformer.data.values import counted
 from goodformer.engine import Hardware, Predictor, Run, RunConfig, train
 from goodformer.engine.selection import RULES
 from goodformer.engine.uncertainty import Sureness
@@ -26,6 +28,21 @@ STEPS = 3000
 """Steps a model is given by default: on few graphs that is many epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
+PURPOSES = {"id_val": "to learn how sure an answer is", "val": "to choose the epoch"}
+"""What the parts are for that no fit can do without."""
+MODEL = "model.json"
+OURS = frozenset(
+    (
+        MODEL,
+        "weights.safetensors",
+        "sureness.json",
+        "sureness.safetensors",
+        "report.json",
+        "split.json",
+        "unreadable.csv",
+    )
+)
+"""What a fit writes; a fit that was stopped while it wrote leaves some of it."""
 
 
 def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
@@ -63,9 +80,10 @@ def _check_parts(config: RunConfig, benchmark: Benchmark) -> None:
     """Refuse, before anything is trained, data without the graphs that choose the epoch or calibrate."""
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):
+            count = counted(sum(map(len, benchmark.splits.values())), "row")
             raise InputError(
-                f"{benchmark.name} has no graph in the part {split}, needed to choose the epoch or to say how sure "
-                "an answer is; split it otherwise or give more rows."
+                f"of {count} with a graph and a label none is left {PURPOSES[split]} ({split}); give more rows, or "
+                "split them otherwise."
             )
 
 
@@ -131,21 +149,53 @@ def fit_file(
     Returns:
         What ``report.json`` holds.
     """
-    files.make_folder(Path(out))  # what cannot be written is said before anything is trained
-    table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
-    benchmark = table.benchmark()
-    weak = weak_parts(table.split, table.collection, table.labels)
-    if weak and warn:
-        warn(weak)
-    plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
-    config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
-    predictor, run = fit_benchmark(config, benchmark, runs, hardware)
-    smiles = None if table.collection.smiles is None else source.smiles
-    Trained(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
-    report = _report(table, run, predictor)
-    report["notes"] = [*([weak] if weak else []), *notes_on(source.path, source.smiles, predictor)]
-    _write(Path(out), report, table)
+    folder = Path(out)
+    check_folder(folder)
+    with fresh_folder(folder):  # what cannot be written is said before anything is trained
+        table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
+        benchmark = table.benchmark()
+        warned = _warnings(table, folder)
+        if warn:
+            for sentence in warned:
+                warn(sentence)
+        plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
+        config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
+        predictor, run = fit_benchmark(config, benchmark, runs, hardware)
+        smiles = None if table.collection.smiles is None else source.smiles
+        Trained(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
+        report = _report(table, run, predictor)
+        report["notes"] = [*warned, *notes_on(source.path, source.smiles, predictor)]
+        _write(folder, report, table)
     return {**report, "folder": str(out)}
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to write a model among files of another kind."""
+    if not folder.is_dir() or (folder / MODEL).is_file():
+        return
+    if any(one.name not in OURS and not one.name.startswith(".") for one in folder.iterdir()):
+        raise InputError(f"{folder} holds other files; choose a new folder for the model.")
+
+
+@contextmanager
+def fresh_folder(folder: Path) -> Iterator[None]:
+    """A folder to write into; folders that were made for it are gone again where nothing came of it."""
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        files.make_folder(folder)
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that holds something stays, and so do those above it
+            for one in made:
+                one.rmdir()
+        raise
+
+
+def _warnings(table: Table, folder: Path) -> list[str]:
+    """What a user should know before minutes of training, a sentence each."""
+    replaced = f"{folder} holds an earlier model, which this one replaces." if (folder / MODEL).is_file() else ""
+    weak = weak_parts(table.split, table.collection, table.labels)
+    return [note for note in (replaced, *table.notes, weak) if note]
 
 
 def _report(table: Table, run: Run, predictor: Predictor) -> dict[str, Any]:

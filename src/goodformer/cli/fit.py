@@ -119,17 +119,21 @@ def _metric(report: dict[str, Any]) -> str:
 
 def _task(report: dict[str, Any]) -> str:
     """What is predicted, in one line."""
+    from goodformer.data.values import counted
+
     left = report["graphs"] - sum(report["counts"].values())
-    missing = f"; {left} rows without a label or a part are left out" if left else ""
+    missing = f"; left out: {counted(left, 'row')} without a label or a part" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in report["classes"].items())
     return f"predicts {targets}{missing}"
 
 
 def show_problems(report: dict[str, Any]) -> None:
     """The first rows that could not be read, with the reason."""
+    from goodformer.data.values import counted
+
     if not report["unreadable"]:
         return
-    typer.echo(f"{report['unreadable']} of {report['rows']} rows cannot be read:")
+    typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
     for problem in report["problems"][:5]:
         typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
     if report["unreadable"] > 5:
