@@ -25,7 +25,7 @@ def test_a_split_is_saved_drawn_and_shown(command: Command, data: Path, tmp_path
     words = ("split", data, "--smiles", "mol", "--target", "y", "-o", "split.json", "--picture", "split.png")
     answer = command(*words)
     assert answer.code == 0, answer.err
-    for part in (*SPLITS, "nearest", "AUROC", "row 61 (C1C:", "1 more rows are in no part", "share of 1"):
+    for part in (*SPLITS, "nearest", "AUROC", "row 61 (C1C:", "1 more row is in no part", "share of 1"):
         assert part in answer.out
     assert len(Split.load(tmp_path / "split.json")) == 62
     assert (tmp_path / "split.png").stat().st_size > 5_000
@@ -60,6 +60,7 @@ def test_a_split_needs_no_target(command: Command, data: Path) -> None:
         (["--smiles", "smiles"], "no column 'smiles'"),
         (["-o", "none/split.json"], "none/split.json"),
         (["--picture", "split.txt"], "suffix"),
+        (["--target", "y", "--by", "column:y"], "is what is predicted"),
         (["-o", "mine.csv"], "would replace"),
         (["-o", "./linked.csv"], "would replace"),
         (["--picture", "mine.csv"], "would replace"),

@@ -33,6 +33,9 @@ from goodformer.cli import (
 
 INTERRUPTED = 130
 STOPPED = "stopped; the same command continues training from the last finished epoch, and does all else anew."
+STOPPED_PLAIN = "stopped; the same command begins anew."
+TRAINING = ("quickstart", "train", "compare", "reproduce", "fit")
+"""Commands that train, and so can go on."""
 
 app = typer.Typer(
     name="goodformer",
@@ -99,7 +102,7 @@ def _look_in(folder: Path) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 2 bad input (one sentence on stderr), 130 interrupted.
+    """Run one command and return its exit code: 0 done, 1 nothing came of it, 2 bad input, 130 interrupted.
 
     By which signal, and what its exit code is, `goodformer.__main__` tells.
     """
@@ -120,7 +123,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return _refuse_or_raise(error)
     if code == INTERRUPTED:
-        typer.echo(STOPPED, err=True)
+        words = sys.argv[1:] if arguments is None else arguments
+        typer.echo(STOPPED if any(word in TRAINING for word in words) else STOPPED_PLAIN, err=True)
     return int(code or 0)
 
 

@@ -110,6 +110,8 @@ def _shares(classes: dict[str, list[str]]) -> str:
 def _left_out(report: dict[str, Any]) -> str:
     """Rows that could be read but are in no part."""
     more = report["left_out"] - len(report["rejected"])
+    if more == 1:
+        return "1 more row is in no part: it lacks a label or a value to split by."
     return f"{more} more rows are in no part: they lack a label or a value to split by." if more > 0 else ""
 
 

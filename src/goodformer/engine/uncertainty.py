@@ -100,7 +100,8 @@ class Sureness:
         y = id_val.y if id_val.y is not None else _unlabelled(task, len(id_val))
         temperature, notes = calibrate(task, id_val.logits, y)
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
-            notes += (f"{len(reference)} validation graphs are too few to call any graph outside at {alpha:g}.",)
+            few = "1 validation graph is" if len(reference) == 1 else f"{len(reference)} validation graphs are"
+            notes += (f"{few} too few to call any graph outside at {alpha:g}.",)
         rows, counts = conformity(task, id_val.logits / temperature, y)
         return cls(task, temperature, score, alpha, reference, state, rows, counts, notes)
 
