@@ -17,12 +17,15 @@ from goodformer.apply.predict import Answers, Columns, model_blocks, notes_on, s
 from goodformer.apply.trained import Trained
 from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
+from goodformer.data.molecule import FEATURES
 from goodformer.data.rows import RowWriter
-from goodformer.experiments.explanation import explain_graphs, scores_of
+from goodformer.experiments.explanation import PICTURE, explain_graphs, scores_of
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown
 
 BLOCK = 256
+MOST_ATOMS = 400
+"""Atoms of a molecule that can be looked at, and laid out without waiting for minutes."""
 FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
 EDGES = ("row", "source", "target", "score", "chosen")
 NODES = ("row", "node", "score", "chosen")
@@ -56,7 +59,8 @@ def explain_file(
     """
     if form not in FORMS:
         raise unknown("format", form, FORMS)
-    folder, shown = Path(out), Shown(count)
+    molecules = model.predictor.recipe.features == FEATURES
+    folder, shown = Path(out), Shown(count, MOST_ATOMS if molecules else None)
     files.make_folder(folder)
     names = {name: folder / f"{name}.{form}" for name in ("answers", "edges", "nodes")}
     with (
@@ -78,9 +82,21 @@ def explain_file(
         if not shown.graphs:  # said before the tables are closed, so that those of an earlier call stay
             first = report["problems"][0]["reason"] if report["problems"] else "it holds no row"
             raise InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")
+    first, drawable = shown.drawable_first()
+    if not drawable:
+        (folder / f"{PICTURE}.png").unlink(missing_ok=True)  # of an earlier call
     drawn = explain_graphs(
-        model.predictor, shown.graphs, folder, shown.names, k, None, shown.smiles, count, classes=model.meaning.classes
+        model.predictor,
+        first.graphs,
+        folder,
+        first.names,
+        k,
+        None,
+        first.smiles,
+        drawable,
+        classes=model.meaning.classes,
     )
+    report["notes"] += first.undrawn(drawable)
     return {**report, "classes": dict(model.meaning.classes), "tables": list(map(str, names.values())), **drawn}
 
 
@@ -90,12 +106,14 @@ class Shown:
 
     Attributes:
         count: How many there are to be.
+        most: Nodes a graph may have to be drawn; any number where not given.
         graphs: Those so far.
         names: What each is called.
         smiles: The SMILES of each, None where atoms are not in its order or the file holds other graphs.
     """
 
     count: int
+    most: int | None = None
     graphs: list[Data] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     smiles: list[str] | None = None
@@ -107,6 +125,21 @@ class Shown:
         self.names += [f"row {int(collection.rows[place]) + 1}" for place in wanted]
         if collection.smiles is not None and collection.as_written:
             self.smiles = [*(self.smiles or []), *(collection.smiles[place] for place in wanted)]
+
+    def drawable_first(self) -> tuple[Shown, int]:
+        """The same with graphs that are too large to be drawn at the end, and how many are before them."""
+        large = [self.most is not None and (graph.num_nodes or 0) > self.most for graph in self.graphs]
+        order = sorted(range(len(large)), key=large.__getitem__)
+        graphs, names = [self.graphs[place] for place in order], [self.names[place] for place in order]
+        smiles = self.smiles and [self.smiles[place] for place in order]
+        return Shown(self.count, self.most, graphs, names, smiles), large.count(False)
+
+    def undrawn(self, drawable: int) -> list[str]:
+        """One sentence on graphs that are not drawn, none where all are."""
+        left = self.names[drawable:]
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        words = f"{more} not drawn: above {self.most} atoms a picture shows nothing; the tables hold their scores."
+        return [f"{left[0]}{words}"] if left else []
 
 
 def score_columns(collection: Collection, scores: Sequence[Tensor], k: int | None) -> tuple[Columns, Columns]:

@@ -125,7 +125,9 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(f"note: {note}")
     _show_fidelity(report.get("fidelity") or {})
     _show_agreement(report.get("agreement") or {})
-    typer.echo(f"marked:  {CAPTIONS[report['explanation']]}\npicture: {report['picture']}\nscores:  {report['scores']}")
+    if report["picture"]:
+        typer.echo(f"marked:  {CAPTIONS[report['explanation']]}\npicture: {report['picture']}")
+    typer.echo(f"scores:  {report['scores']}")
     for table in report.get("tables", []):
         typer.echo(f"table:   {table}")
 
