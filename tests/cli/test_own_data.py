@@ -237,14 +237,19 @@ def test_a_refused_fit_leaves_no_folder(command: Command) -> None:
 
 
 def test_an_interrupted_fit_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), fresh_folder(tmp_path / "new" / "deep"):
-        assert (tmp_path / "new" / "deep").is_dir()
-        raise KeyboardInterrupt
+    def interrupted(content: str | None) -> None:
+        with fresh_folder(tmp_path / "new" / "deep"):
+            assert (tmp_path / "new" / "deep").is_dir()
+            if content:
+                (tmp_path / "new" / "mine.txt").write_text(content)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(None)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(KeyboardInterrupt), fresh_folder(tmp_path / "new" / "deep"):
-        (tmp_path / "new" / "mine.txt").write_text("mine")
-        raise KeyboardInterrupt
-    assert (tmp_path / "new" / "mine.txt").is_file()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted("mine")
+    assert [one.name for one in (tmp_path / "new").iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json", "jsonl", "tsv"])
@@ -292,6 +297,45 @@ def test_a_bad_graph_keeps_its_place(invariant: Path, command: Command) -> None:
     assert [row["name"] for row in rows] == [1, 2, 1]
     assert [row["predicted"] is None for row in rows] == [False, True, False]
     assert "line 2 has an edge to node 9" in rows[1]["problem"]
+
+
+def test_no_answer_at_all_is_exit_code_1(model: Path, command: Command) -> None:
+    Path("new.csv").write_text("smiles\nnonsense\nC1C\n")
+    answer = command("predict", model, "new.csv", "-o", "out.csv", "--quiet")
+    assert (answer.code, "cannot be read" in answer.out) == (1, False)
+    assert answer.err.startswith("goodformer: no row could be read: ")
+    assert len(answer.err.splitlines()) == 1
+    assert len(rows_of(Path("out.csv"))) == 2
+    Path("new.jsonl").write_text('{"edges": [[0, 1], [1, 2]]}\n' * 9)
+    answer = command("predict", model, "new.jsonl", "-o", "out.csv", "--quiet")
+    assert (answer.code, len(answer.err.splitlines())) == (1, 1)
+    assert "new.jsonl holds graphs, and this is a model of molecules" in answer.err
+
+
+def test_very_large_molecules_are_explained_but_not_drawn(model: Path, command: Command) -> None:
+    Path("new.csv").write_text(f"smiles\n{'C' * 500}\nCCO\n")
+    answer = command("explain", model, "new.csv", "-o", "why")
+    assert answer.code == 0
+    assert "note: row 1 not drawn: above 400 atoms" in answer.out
+    assert Path("why/subgraphs.png").is_file()
+    assert sum(row["row"] == "1" for row in rows_of(Path("why/edges.csv"))) == 499
+    Path("new.csv").write_text(f"smiles\n{'C' * 500}\n")
+    answer = command("explain", model, "new.csv", "-o", "why")
+    assert (answer.code, "picture:" in answer.out) == (0, False)
+    assert not Path("why/subgraphs.png").exists()
+
+
+def test_what_does_not_train_does_not_promise_to_go_on(
+    model: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    Path("new.csv").write_text("smiles\nCCO\n")
+    monkeypatch.setattr("goodformer.apply.predict.predict_file", stop)
+    answer = command("predict", model, "new.csv")
+    assert answer.code == 130
+    assert answer.err.strip() == "stopped; the same command begins anew."
 
 
 def test_scores_are_aligned_with_atoms_and_bonds(model: Path, command: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from goodformer.apply.trained import Trained, fresh_names
 from goodformer.data.collection import Collection
+from goodformer.data.molecule import FEATURES
 from goodformer.data.rows import Block, RowWriter, check_apart, read_blocks, separator_note
 from goodformer.engine import Predictions, Predictor
 from goodformer.registry import InputError
@@ -21,6 +23,8 @@ BLOCK = 1024
 LISTED = 20
 """Unreadable rows a report names."""
 PROBLEM = "problem"
+LINE = re.compile(r"\bline \d+\b")
+"""What the reason names where a line of JSON is a graph, but none that the model reads."""
 Columns = dict[str, list[Any]]
 Watch = Callable[[int], None]
 """Told how many rows are done."""
@@ -51,7 +55,8 @@ def predict_file(
         watch: Told how many rows are done.
 
     Returns:
-        Counts of rows, of unreadable ones with the first reasons, and of those outside the domain.
+        Counts of rows, of unreadable ones with the first reasons, and of those outside the domain; under ``failure``
+        one sentence where no row at all could be read.
     """
     _check_out(Path(path), Path(out))
     with Answers(model, out, level) as answers:
@@ -62,7 +67,18 @@ def predict_file(
         if not answers.rows:
             raise InputError(f"{path} holds no row; give at least one to predict.")
     notes = notes_on(path, smiles_column(model, smiles), model.predictor)
-    return {**answers.report(), "notes": notes, "out": str(out)}
+    report = answers.report()
+    return {**report, "failure": _failure(model, Path(path), report), "notes": notes, "out": str(out)}
+
+
+def _failure(model: Trained, path: Path, report: dict[str, Any]) -> str | None:
+    """Why there is not a single answer; None where there is one."""
+    if report["unreadable"] < report["rows"]:
+        return None
+    first = str(report["problems"][0]["reason"]).rstrip(".")
+    if path.suffix.lower() == ".jsonl" and model.predictor.recipe.features == FEATURES and LINE.search(first):
+        return f"no row could be read: {path} holds graphs, and this is a model of molecules; give it SMILES or an SDF."
+    return f"no row could be read: {first}."
 
 
 def _check_out(path: Path, out: Path) -> None:

@@ -37,7 +37,8 @@ def command(
 
     Every row comes out, in the same order and with all its columns; a row that cannot be read has empty answers and the
     reason in the column problem. domain_score is the share of validation graphs that are less unusual than the row;
-    outside is true where it is above 0.95. Files larger than memory are fine.
+    outside is true where it is above 0.95. Files larger than memory are fine. The exit code is 1 where no row could be
+    read.
     """
     with output.working():
         from goodformer.apply.predict import predict_file
@@ -48,15 +49,20 @@ def command(
         with output.counting("rows", hidden=quiet) as watch:
             report = predict_file(Trained.open(model, runs, weights), data, out, sets, smiles, watch=watch)
     output.document(report) if as_json else _show(report)
+    if report["failure"]:
+        typer.echo(f"goodformer: {report['failure']}", err=True)
+        raise typer.Exit(1)
 
 
 def _show(report: dict[str, Any]) -> None:
     """How many rows, how many of them should not be trusted, and where the answers are."""
     from goodformer.cli.fit import show_problems
+    from goodformer.data.values import counted
 
     outside = "not measured how many" if report["outside"] is None else report["outside"]
-    typer.echo(f"{report['rows']} rows, {outside} outside the domain of the training data")
-    show_problems(report)
+    if not report["failure"]:  # which says it all
+        typer.echo(f"{counted(report['rows'], 'row')}, {outside} outside the domain of the training data")
+        show_problems(report)
     for note in report["notes"]:
         typer.echo(f"note: {note}")
     typer.echo(f"answers: {report['out']}")
