@@ -236,7 +236,7 @@ def test_progress_shows_terms_and_tensorboard_gets_the_records(
     assert shown.out == ""
     assert "epoch 2/2  loss" in shown.err
     assert "risk=" in shown.err
-    assert "ood_test" in shown.err
+    assert "shifted test" in shown.err
     events = EventAccumulator(str(run.folder / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("val/accuracy")] == [1, 2]
     assert events.Scalars("loss/size")[1].value == pytest.approx(run.epochs[1]["loss"]["size"])

@@ -129,7 +129,19 @@ def test_figures_by_hand() -> None:
     assert shown["DIR"][:3] == ["0.500 ±0.250", "0.203 ±0.041", "-"]
     assert shown["CIGA"][:2] == ["not run", "0.247 ±0.024"]
     assert shown["GREA"][:2] == ["not run", "-"]
-    assert "**0.500** ±0.250" in reproduce.markdown({"blocks": [block], "gap": None})
+    assert "**0.500**" not in reproduce.markdown({"blocks": [block], "gap": None})  # nothing of as many seeds beside it
+
+
+def test_only_whole_rows_above_chance_are_marked() -> None:
+    def marked(values: dict[str, list[float]]) -> list[str]:
+        records = [made(row, seed, ood_test=value) for row, found in values.items() for seed, value in enumerate(found)]
+        block = report("table-main", records, methods="erm,irm,vrex", datasets="good-motif")["blocks"][0]
+        return [row[0].text for row in reproduce.sheet(block).rows if row[1].place == 1]
+
+    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3, "vrex": [0.9]}) == ["ERM"]
+    assert marked({"erm": [0.5] * 3, "irm": [0.9] * 2}) == []
+    assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.3] * 3}) == []
+    assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.4] * 3}) == ["IRM"]
 
 
 def test_no_budget_is_shown_for_another() -> None:
@@ -203,7 +215,7 @@ def test_latex_and_json() -> None:
     made_of = report("table-predictor", [made("goodformer:paper", 0, ood_test=0.5)])
     json.dumps(made_of, allow_nan=False)
     text = reproduce.latex(made_of)
-    assert r"GOODFormer (paper) & \textbf{50.00} (1 of 3 seeds) & \textbf{81.97}{\scriptsize$\pm$16.74}" in text
+    assert r"GOODFormer (paper) & 50.00 (1 of 3 seeds) & \textbf{81.97}{\scriptsize$\pm$16.74}" in text
     assert "% not run: goodformer compare --dataset good-motif" in text
 
 

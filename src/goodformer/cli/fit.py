@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.spec import METRIC_NAMES
 
 
 def command(
@@ -92,6 +91,8 @@ def _warner(told: list[str]) -> Callable[[str], None]:
 
 def _show(report: dict[str, Any], told: Sequence[str] = ()) -> None:
     """What the model is worth on each part, what could not be read, and what to do next."""
+    from goodformer.spec import METRIC_NAMES
+
     metric = report["metric"]
     rows = [[label, report["counts"][split], report["splits"][split].get(metric)] for split, label in PARTS.items()]
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"

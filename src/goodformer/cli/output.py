@@ -13,8 +13,6 @@ from typing import IO, Any
 
 import typer
 
-from goodformer import files
-
 UNFOLDED = 10_000
 """Columns of a table that is written to a file."""
 
@@ -92,12 +90,16 @@ def cell(value: Any) -> str:
 
 def save_text(text: str, path: Path) -> None:
     """Write a text file in one step."""
+    from goodformer import files
+
     files.make_folder(path.parent)
     files.write_text(path, f"{text}\n")
 
 
 def save_json(value: Any, path: Path) -> None:
     """Write one JSON document in one step."""
+    from goodformer import files
+
     files.make_folder(path.parent)
     files.write_json(path, _plain(value))
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.spec import SPLIT_NAMES
 
 MEASURED = ("id_test", "val", "test")
 """The splits that nothing was learnt from."""
@@ -86,6 +85,8 @@ def _rank(path: Path, page: Path | None, as_json: bool) -> None:
 
 def _show(name: str, record: dict[str, Any]) -> None:
     """Domain scores, calibration, conformal sets."""
+    from goodformer.spec import SPLIT_NAMES
+
     typer.echo(f"{name}, weights {record['weights']}\n")
     columns = ["score", "AUROC val", "AUROC test", "FPR95 test", "outside ID", "outside val", "outside test"]
     rows = [[f"{key}{' *' if key == record['default'] else ''}", *_cells(row)] for key, row in record["scores"].items()]

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.spec import SPLIT_NAMES
 
 TestChosen = Annotated[
     bool, typer.Option("--test-chosen", help="Measure the test splits at the chosen epoch only: faster, same result.")
@@ -73,6 +72,8 @@ def _trained(
 
 def show(summary: dict[str, Any]) -> None:
     """The five splits of a finished run, how its epoch was chosen, and where it lies."""
+    from goodformer.spec import SPLIT_NAMES
+
     metric, splits = summary["metric"], summary["splits"]
     named = " ".join(str(summary[key]) for key in ("dataset", "domain", "shift") if summary.get(key))
     extra = [key for key in ("precision_at_10", "edge_auc") if any(key in row for row in splits.values())]

@@ -18,7 +18,7 @@ from goodformer.experiments.artefacts import ARTEFACTS, FIGURES, INFERENCE, Arte
 from goodformer.experiments.compare import Comparison
 from goodformer.experiments.competitors import ALL, PAPER, Competitor
 from goodformer.experiments.pace import Paces, duration
-from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, count, ranked
+from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, chance, count, ranked
 from goodformer.experiments.tables import Record, insert, moments, written
 from goodformer.registry import InputError
 
@@ -241,10 +241,11 @@ def sheet(block: Mapping[str, Any]) -> Sheet:
         beside = [entry["beside"] for entry in entries]
         figure = FIGURES[column["figure"]]
         heads.append(column["head"])
-        columns.append(_cells(entries, figure, unit, [_missing(entry) for entry in entries]))
+        level = chance(column["dataset"]["name"], column["figure"])
+        columns.append(_cells(entries, figure, unit, level, [_missing(entry) for entry in entries]))
         if any(beside):
             heads.append(column["beside"])
-            columns.append(_cells([entry or {"mean": None, "std": None} for entry in beside], figure, unit))
+            columns.append(_cells([entry or {"mean": None, "std": None} for entry in beside], figure, unit, level))
     groups = [str(row["group"]) for row in block["rows"]]
     return Sheet(_title(block), heads, [list(row) for row in zip(*columns, strict=True)], groups, note(block))
 
@@ -254,23 +255,28 @@ def _title(block: Mapping[str, Any]) -> str:
 
 
 def _cells(
-    entries: Sequence[Mapping[str, Any]], figure: Figure, unit: int | None, missing: Sequence[str] | None = None
+    entries: Sequence[Mapping[str, Any]],
+    figure: Figure,
+    unit: int | None,
+    level: float | None,
+    missing: Sequence[str] | None = None,
 ) -> list[Cell]:
     """The cells of a column, the best ones marked."""
     base = entries[unit]["mean"] if unit is not None and not figure.ranked else None
     words = missing or [ABSENT] * len(entries)
     cells = [_cell(entry, figure.digits, base, word) for entry, word in zip(entries, words, strict=True)]
-    return ranked(cells) if figure.ranked else cells
+    return ranked(cells, level) if figure.ranked else cells
 
 
 def _cell(entry: Mapping[str, Any], digits: int, base: float | None, missing: str) -> Cell:
     if entry["mean"] is None:
         return Cell(missing)
     remarks = [f"({written(entry['mean'] / base, 1)} x)"] if base else []
-    if entry.get("of") and entry["told"] < entry["of"]:
+    whole = not entry.get("of") or entry["told"] == entry["of"]
+    if not whole:
         remarks.append(f"({entry['told']} of {count(entry['of'], 'seed')})")
     deviation = "" if entry["std"] is None else written(entry["std"], digits)
-    return Cell(written(entry["mean"], digits), deviation, value=entry["mean"], remark=" ".join(remarks))
+    return Cell(written(entry["mean"], digits), deviation, value=entry["mean"], remark=" ".join(remarks), whole=whole)
 
 
 def _missing(entry: Mapping[str, Any]) -> str:

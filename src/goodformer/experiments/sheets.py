@@ -18,18 +18,27 @@ RULES = {
     "last": "as the last (last)",
 }
 CLOCKS = {"processor_seconds_per_epoch": "processor seconds", "seconds_per_epoch": "seconds"}
+CHANCE = {
+    **dict.fromkeys(("good-motif", "sp-motif", "good-twitter"), 100 / 3),
+    **dict.fromkeys(("good-hiv", "good-sst2", "drugood"), 50.0),
+}
+"""Accuracy or ROC-AUC of guessing, in %."""
 METRICS = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one place of a table: a word or a mean, its deviation, a remark, its place among its column."""
+    """What stands in one place of a table: a word or a mean, its deviation, a remark, its place among its column.
+
+    A cell that is not ``whole``, of fewer seeds than the table has, has no place.
+    """
 
     text: str
     deviation: str = ""
     place: int = 0
     value: float | None = None
     remark: str = ""
+    whole: bool = True
 
     def plain(self) -> str:
         """For a terminal."""
@@ -48,11 +57,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and what stands under it for each row of a report."""
+    """A heading and what stands under it for each row of a report; the best of a ``figure`` are marked."""
 
     head: str
     cell: Callable[[Report], Cell]
-    ranked: bool = False
+    figure: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,11 @@ def sheet(report: Report) -> Sheet:
     """A comparison's report as a table: the columns that have something to say."""
     columns = list(_columns(report))
     cells = [[column.cell(row) for row in report["rows"]] for column in columns]
-    shown = [ranked(one) if column.ranked else one for column, one in zip(columns, cells, strict=True)]
+    name = report["dataset"]["name"]
+    shown = [
+        ranked(one, chance(name, column.figure)) if column.figure else one
+        for column, one in zip(columns, cells, strict=True)
+    ]
     groups = [str(row["group"]) for row in report["rows"]]
     rows = [list(row) for row in zip(*shown, strict=True)]
     return Sheet(title(report), [column.head for column in columns], rows, groups, note(report))
@@ -172,30 +185,32 @@ def _columns(report: Report) -> Iterator[Column]:
     yield Column("", lambda row: Cell(row["title"]))
     if len({row["epochs"] for row in rows}) > 1:
         yield Column("epochs", lambda row: Cell(str(row["epochs"])))
-    yield _figure_column("ood_test")
+    wanted = len(report["seeds"])
+    yield _figure_column("ood_test", wanted)
     yield from _paper_column(rows, "ood_test")
-    yield _figure_column("id_test")
+    yield _figure_column("id_test", wanted)
     for figure in ("precision_at_10", "edge_auc"):
         paper = list(_paper_column(rows, figure))
         if paper or any(row[figure] for row in rows):
-            yield from (_figure_column(figure), *paper)
+            yield from (_figure_column(figure, wanted), *paper)
     yield Column("time", _cost)
-    yield Column("seeds", lambda row: Cell(_counted(row, len(report["seeds"]))))
+    yield Column("seeds", lambda row: Cell(_counted(row, wanted)))
     if any(row["failed"] for row in rows):
         yield Column("failed", lambda row: Cell(" ".join(f"Seed {k}: {v}" for k, v in row["failed"].items())))
 
 
-def _figure_column(figure: str) -> Column:
+def _figure_column(figure: str, wanted: int) -> Column:
     def cell(row: Report) -> Cell:
-        return number(row[figure], figure) if row["seeds"] else Cell(_missing(row))
+        whole = len(row["seeds"]) == wanted
+        return replace(number(row[figure], figure), whole=whole) if row["seeds"] else Cell(_missing(row))
 
-    return Column(FIGURES[figure], cell, ranked=figure != "id_test")
+    return Column(FIGURES[figure], cell, "" if figure == "id_test" else figure)
 
 
 def _paper_column(rows: Sequence[Report], figure: str) -> Iterator[Column]:
     """The paper's figures where it has any."""
     if any(row["paper"].get(figure) for row in rows):
-        yield Column("paper", lambda row: number(row["paper"][figure], figure), ranked=True)
+        yield Column("paper", lambda row: number(row["paper"][figure], figure), figure)
 
 
 def number(found: Mapping[str, Any] | None, figure: str) -> Cell:
@@ -222,15 +237,32 @@ def _counted(row: Report, wanted: int) -> str:
     return str(done) if done == wanted else f"{done} of {wanted}"
 
 
-def ranked(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells with the best and the second best marked; equal ones share a place."""
-    shown = sorted({float(cell.text) for cell in cells if cell.value is not None}, reverse=True)[:2]
+def ranked(cells: Sequence[Cell], chance: float | None = None) -> list[Cell]:
+    """The cells with the best and the second best marked; equal ones share a place.
+
+    Only whole ones are marked, where there are two to compare, and none that chance may have made.
+
+    Args:
+        cells: A column.
+        chance: What guessing reaches; a cell has to be above it by more than its deviation.
+    """
+    known = [cell for cell in cells if cell.value is not None and cell.whole]
+    best = sorted({float(cell.text) for cell in known}, reverse=True)[:2] if len(known) > 1 else []
     return [
-        replace(cell, place=shown.index(float(cell.text)) + 1)
-        if cell.value is not None and float(cell.text) in shown
+        replace(cell, place=best.index(float(cell.text)) + 1)
+        if cell in known and float(cell.text) in best and _above(cell, chance)
         else cell
         for cell in cells
     ]
+
+
+def _above(cell: Cell, chance: float | None) -> bool:
+    return chance is None or float(cell.text) - float(cell.deviation or 0) > chance
+
+
+def chance(dataset: str, figure: str) -> float | None:
+    """What guessing reaches, where that is known."""
+    return 0.5 if figure == "edge_auc" else None if figure == "precision_at_10" else CHANCE.get(dataset)
 
 
 def _escaped(text: str) -> str:
