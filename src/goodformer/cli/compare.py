@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -94,11 +94,25 @@ def deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
         Format.latex: lambda: sheets.latex(report),
         Format.json: lambda: output.document_text(report),
     }
+    print_or_save(made, form, out, lambda: output.table(*body))
+
+
+def print_or_save(
+    made: Mapping[Format, Callable[[], str]], form: Format, out: Path | None, show: Callable[[], None]
+) -> None:
+    """Print what is made in a format; with a file, write it there and print it for people.
+
+    Args:
+        made: What makes the text of each format.
+        form: The format wanted.
+        out: The file, if any.
+        show: What shows it on a terminal.
+    """
     if out:
         output.save_text(made[form](), out)
     shown = Format.text if out else form
     if shown is Format.text and sys.stdout.isatty():
-        output.table(*body)
+        show()
     else:
         typer.echo(made[shown]())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.compare import Format, watching
+from goodformer.cli.compare import Format, print_or_save, watching
 
 if TYPE_CHECKING:
     from goodformer.experiments.artefacts import Artefact, Block
@@ -178,13 +177,7 @@ def _deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
         Format.latex: lambda: reproduce.latex(report),
         Format.json: lambda: output.document_text(report),
     }
-    if out:
-        output.save_text(made[form](), out)
-    shown = Format.text if out else form
-    if shown is Format.text and sys.stdout.isatty():
-        _show(report)
-    else:
-        typer.echo(made[shown]())
+    print_or_save(made, form, out, lambda: _show(report))
 
 
 def _text(report: dict[str, Any]) -> str:
