@@ -8,7 +8,7 @@ import torch
 from goodformer.data import Benchmark, load_benchmark
 from goodformer.engine import Run, train
 from goodformer.methods import METHODS
-from tests.engine.tiny import QUIET, Alternating, Diverging, NeedsGrad, Noisy, Plain, tiny_config
+from tests.engine.tiny import QUIET, Aborting, Alternating, Diverging, NeedsGrad, Noisy, Plain, tiny_config
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,7 +25,14 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods that do what the registered ones do not."""
-    extra = {"noisy": Noisy, "alternating": Alternating, "diverging": Diverging, "needs": NeedsGrad, "plain": Plain}
+    extra = {
+        "noisy": Noisy,
+        "alternating": Alternating,
+        "diverging": Diverging,
+        "needs": NeedsGrad,
+        "plain": Plain,
+        "aborting": Aborting,
+    }
     for name, method in extra.items():
         monkeypatch.setitem(METHODS.entries, name, method)
 

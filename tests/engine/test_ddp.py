@@ -68,6 +68,12 @@ def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(
         train(config, tmp_path, QUIET)
 
 
+def test_a_process_that_fails_to_end_cleanly_does_not_cost_the_run(tmp_path: Path) -> None:
+    run = train(tiny_config(method="aborting", training={"epochs": 1}), tmp_path, TWO)
+    assert run.summary is not None
+    assert run.summary["epochs"] == 1
+
+
 def test_processes_that_disagree_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def disagree(self: Adapter, value: Any) -> list[Any]:
         return [value, [number + 1 for number in value]] if isinstance(value, list) else [value]

@@ -21,6 +21,7 @@ import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
 from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.strategies.launchers import _MultiProcessingLauncher
 from torch import Tensor
 from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.utils.data import DataLoader
@@ -258,7 +259,29 @@ def _strategy(hardware: Hardware) -> Any:
     if hardware.devices == 1:
         return "auto"
     # Methods that alternate leave parameters without gradient, which the averaging must be told to expect.
-    return DDPStrategy(start_method="spawn", find_unused_parameters=True)
+    return Processes(start_method="spawn", find_unused_parameters=True)
+
+
+class Processes(DDPStrategy):
+    """Processes of this machine, each of which ends as soon as its work is done."""
+
+    def _configure_launcher(self) -> None:
+        self._launcher = Launcher(self, start_method="spawn")
+
+
+class Launcher(_MultiProcessingLauncher):
+    """Leaves a process without taking its interpreter apart.
+
+    The threads of torch.distributed outlive the work. Now and then one of them asks for the interpreter that is being
+    taken apart and aborts its process, and a finished run would be lost to its caller. Nothing is left to tidy up: the
+    result is in the pipe and the run is on disk.
+    """
+
+    def _wrapping_function(self, process_idx: int, *args: Any) -> None:
+        super()._wrapping_function(process_idx, *args)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _check(hardware: Hardware) -> None:
