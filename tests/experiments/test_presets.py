@@ -96,6 +96,13 @@ def test_a_budget_counts_training_graphs_alike_on_every_benchmark() -> None:
         assert motif.training.epochs == spurious.training.epochs == epochs
 
 
+def test_the_short_budget_cuts_epochs_only_and_leaves_the_default_as_it_is() -> None:
+    assert configure(BASIS, budget="short").id == configure(BASIS).id
+    paper, whole = (configure(BASIS, preset="paper", budget=budget) for budget in ("short", "full"))
+    assert (paper.training.epochs, whole.training.epochs) == (5, 50)
+    assert paper.dataset == whole.dataset
+
+
 def test_a_domain_left_out_is_the_usual_one() -> None:
     assert configure({"name": "good-motif"}, "vrex").id == configure(BASIS, "vrex").id
 
