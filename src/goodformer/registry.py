@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
@@ -21,12 +22,22 @@ class InputError(ValueError):
     """Something the user gave cannot be used; the message is one sentence that says what to do."""
 
 
+LISTED = 24
+"""Names that a sentence can list; of more, only the nearest are told."""
+
+
 def unknown(kind: str, got: str, accepted: Iterable[str]) -> InputError:
-    """The error for a name that is not known, with the nearest names that are."""
+    """The error for a name that is not known, with those that are."""
+    return InputError(f"unknown {kind} {got!r}; {_hint(got, accepted)}")
+
+
+def _hint(got: str, accepted: Iterable[str]) -> str:
+    """The names that are accepted, and before them the nearest one."""
     names = sorted(accepted)
-    near = difflib.get_close_matches(got, names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"accepted: {', '.join(names) or 'none'}."
-    return InputError(f"unknown {kind} {got!r}; {hint}")
+    short = len(names) <= LISTED
+    near = difflib.get_close_matches(got, names, n=1 if short else 3)
+    listed = f"accepted: {', '.join(names) or 'none'}"
+    return f"did you mean {' or '.join(near)}?{f' ({listed})' if short else ''}" if near else f"{listed}."
 
 
 @cache
@@ -57,6 +68,9 @@ def first_mistake(error: ValidationError) -> str:
     """One sentence for the first thing a validation found wrong."""
     mistake = error.errors()[0]
     name = ".".join(str(part) for part in mistake["loc"]) or "value"
+    if mistake["type"] == "literal_error":
+        words = re.findall(r"'([^']*)'", mistake["ctx"]["expected"])
+        return f"{name} = {mistake['input']!r} is not accepted; {_hint(str(mistake['input']), words)}"
     return f"{name} = {mistake['input']!r} is not accepted ({mistake['msg']})."
 
 

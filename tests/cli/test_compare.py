@@ -72,7 +72,14 @@ def test_nothing_run_yet(command: Command) -> None:
     ("words", "sentence"),
     [
         (["--methods", "gsatt"], "did you mean gsat"),
-        (["--budget", "huge"], "unknown budget 'huge'"),
+        (["--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, quick"),
+        (["--dataset", "nope"], "goodformer: unknown data set 'nope'; accepted: drugood, good-hiv"),
+        (["--dataset", "good-motiv"], "did you mean good-motif? (accepted: drugood"),
+        (
+            ["--shift", "nope"],
+            "set good-motif: shift = 'nope' is not accepted; did you mean none? (accepted: concept, covariate, none)",
+        ),
+        (["--shift", "concep"], "did you mean concept? (accepted: concept, covariate, none)"),
         (["--set", "model.dims=8"], "row erm"),
         (["--records", "none.jsonl"], "there is no none.jsonl"),
         (["--format", "word"], "'word'"),

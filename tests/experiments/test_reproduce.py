@@ -311,7 +311,7 @@ def test_a_part_of_an_artefact() -> None:
     blocks = narrowed(artefact("table-ablation").blocks("compare"), "good-motif", "goodformer:without-entropy")
     assert [[column.head for column in block.columns] for block in blocks] == [["Motif basis", "Motif size"]]
     assert [row.name for row in blocks[0].rows] == ["goodformer:without-entropy"]
-    with pytest.raises(InputError, match="nothing of this artefact is left"):
+    with pytest.raises(InputError, match="accepted: sp-motif"):
         narrowed(artefact("table-shift-level").blocks(), "good-hiv")
 
 

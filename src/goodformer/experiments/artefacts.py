@@ -12,7 +12,7 @@ from goodformer.engine import RunConfig
 from goodformer.experiments import paper
 from goodformer.experiments.compare import BUDGET, Comparison
 from goodformer.experiments.competitors import ALL, Competitor, competitors
-from goodformer.experiments.presets import presets
+from goodformer.experiments.presets import check_budget, presets
 from goodformer.experiments.tables import Record
 from goodformer.registry import InputError, unknown
 
@@ -154,6 +154,8 @@ class Artefact:
 
     def blocks(self, budget: str | None = None, seeds: int | None = None) -> list[Block]:
         """What it is made of, under all its budgets or under one."""
+        if budget is not None:
+            check_budget(budget)
         budgets = self.budgets if budget is None else (budget,)
         return [block for one in budgets for block in self.make(one, seeds or self.seeds)]
 
@@ -370,18 +372,30 @@ def narrowed(blocks: Sequence[Block], datasets: str | None = None, methods: str 
         datasets: Names of data sets, separated by commas.
         methods: Rows as in `goodformer.experiments.competitors.competitors`.
     """
-    kept = [replace(block, columns=tuple(_narrowed(block.columns, datasets, methods))) for block in blocks]
+    names = None if datasets is None else _datasets(blocks, datasets)
+    kept = [replace(block, columns=tuple(_narrowed(block.columns, names, methods))) for block in blocks]
     found = [block for block in kept if block.columns]
     if not found:
-        raise InputError("nothing of this artefact is left; name data sets and rows that it has.")
+        rows = dict.fromkeys(row.name for block in blocks for row in block.rows)
+        raise InputError(f"nothing of this artefact is left; name some of its rows, which are {', '.join(rows)}.")
     return found
 
 
-def _narrowed(columns: Iterable[Column], datasets: str | None, methods: str | None) -> Iterator[Column]:
+def _datasets(blocks: Sequence[Block], words: str) -> list[str]:
+    """The data sets named, each one of the artefact's."""
+    own = {column.comparison.dataset["name"] for block in blocks for column in block.columns}
+    names = [word.strip() for word in words.split(",")]
+    for name in names:
+        if name not in own:
+            raise unknown("data set of this artefact", name, own)
+    return names
+
+
+def _narrowed(columns: Iterable[Column], datasets: Sequence[str] | None, methods: str | None) -> Iterator[Column]:
     for column in columns:
         comparison = column.comparison
         name = comparison.dataset["name"]
-        if datasets is not None and name not in [word.strip() for word in datasets.split(",")]:
+        if datasets is not None and name not in datasets:
             continue
         wanted = None if methods is None else {row.name for row in competitors(methods, name)}
         rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)

@@ -17,6 +17,7 @@ from goodformer.engine.config import parse_assignment
 from goodformer.experiments import runner
 from goodformer.experiments.competitors import ALL, BASELINE, Competitor, competitors
 from goodformer.experiments.paper import published
+from goodformer.experiments.presets import benchmark_keys, check_budget
 from goodformer.experiments.tables import PERCENT, Record, clock_of, moments, read_records
 from goodformer.registry import InputError
 
@@ -73,6 +74,8 @@ def plan(
         overrides: ``part.setting=value`` for all rows.
     """
     given, rest = _split(dataset, overrides)
+    benchmark_keys(given)  # a mistake of the data set or the budget is not one of the first row
+    check_budget(budget)
     rows = tuple(competitors(methods, given["name"]))
     comparison = Comparison(given, rows, tuple(range(seeds)), budget, rest)
     _ = comparison.configs  # any mistake shows before the first run

@@ -48,6 +48,11 @@ def budgets() -> list[str]:
     return list(read_settings("budgets"))
 
 
+def check_budget(name: str) -> None:
+    """Refuse a name that is no budget's."""
+    _budget(name)
+
+
 def default_model(method: str) -> str:
     """The model a method runs on unless told otherwise."""
     name: str = _settings(method)["model"]
