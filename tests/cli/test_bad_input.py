@@ -30,7 +30,9 @@ def refused(answer: Answer, *words: str) -> None:
         (["train", "good-motif", "--method", "em"], ["did you mean erm"]),
         (["train", "good-motif", "--method", "erm", "--model", "gsp"], ["did you mean gps"]),
         (["train", "good-motif", "--method", "erm", "--preset", "defualt"], ["did you mean default"]),
-        (["train", "good-motif", "--method", "erm", "--budget", "hug"], ["unknown budget"]),
+        (["train", "good-motif", "--method", "erm", "--budget", "hug"], ["unknown budget", "accepted: compare, full"]),
+        (["train", "good-motif", "--method", "erm", "--shift", "nope"], ["accepted: concept, covariate, none"]),
+        (["train", "nope"], ["accepted: drugood, good-hiv, good-motif"]),
         (["train", "good-motif", "--method", "erm", "--set", "budget=hug"], ["unknown budget"]),
         (["train", "good-motif", "--method", "erm", "--domain", "sice"], ["domain", "basis"]),
         (["train", "sp-motif", "--method", "erm", "--domain", "basis"], ["setting", "domain"]),
@@ -80,6 +82,11 @@ def test_wrong_settings_file(command: Command, tmp_path: Path, text: str, word: 
 @pytest.mark.parametrize("arguments", [["--split", "tset"], ["--weights", "bset"]])
 def test_wrong_words_about_a_run(command: Command, erm: Path, arguments: list[str]) -> None:
     refused(command("evaluate", erm, *arguments), "did you mean")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "sureness"])
+def test_a_fitted_model_is_no_run(command: Command, erm: Path, name: str) -> None:
+    refused(command(name, erm / "best"), "is a fitted model and no run", "goodformer predict", "goodformer explain")
 
 
 def test_ambiguous_name(command: Command, runs: Path) -> None:

@@ -44,6 +44,32 @@ def test_a_run_opens_by_folder_name_prefix_or_id(shelf: Path, finished: Run) -> 
         Run.open("zzz", shelf)
 
 
+def test_an_unknown_run_is_answered_with_the_five_nearest_and_their_number(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is none in"):
+        Run.open("zzz", tmp_path)
+    names = [f"good-motif-erm-s{seed}-{seed}{seed}ab{seed}{seed}cd" for seed in range(9)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    with pytest.raises(InputError, match=r"9 in all; goodformer runs --runs .* lists every run") as caught:
+        Run.open("77xb77cd", tmp_path)
+    told = [name for name in names if name in str(caught.value)]
+    assert names[7] in told
+    assert len(told) == 5
+    assert str(caught.value).index(names[7]) == min(str(caught.value).index(name) for name in told)
+    with pytest.raises(InputError, match="stands for 9 runs") as caught:
+        Run.open("good", tmp_path)
+    assert sum(name in str(caught.value) for name in names) == 5
+
+
+def test_a_model_alone_is_no_run(finished: Run, tmp_path: Path) -> None:
+    shutil.copytree(finished.folder / "best", tmp_path / "mine")
+    with pytest.raises(
+        InputError, match=r"mine is a fitted model and no run.*goodformer predict and goodformer explain"
+    ):
+        Run.open(tmp_path / "mine")
+
+
 def test_weights_are_asked_for_by_name(shelf: Path, finished: Run) -> None:
     with pytest.raises(InputError, match="unknown weights"):
         finished.predictor("worst")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import tempfile
@@ -15,10 +16,12 @@ from filelock import FileLock, Timeout
 
 from goodformer import files
 from goodformer.engine.config import RunConfig
-from goodformer.engine.predictor import Predictor
+from goodformer.engine.predictor import DESCRIPTION, Predictor
 from goodformer.registry import InputError, unknown
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
+SHOWN = 5
+"""Runs that a sentence names."""
 
 
 class Run:
@@ -39,14 +42,19 @@ class Run:
         """The run in a folder, or the one under ``root`` whose folder name or id begins with ``name``."""
         if (Path(name) / CONFIG).is_file():
             return cls(name)
+        if (Path(name) / DESCRIPTION).is_file():
+            raise InputError(
+                f"{name} is a fitted model and no run, so it has no splits of its own; goodformer predict and "
+                "goodformer explain apply it to a file of rows."
+            )
         folders = {run.folder.name: run.folder for run in list_runs(root)}
-        matches = [key for key in folders if key.startswith(str(name)) or key.rpartition("-")[2].startswith(str(name))]
+        matches = [key for key in folders if key.startswith(str(name)) or _id(key).startswith(str(name))]
         if len(matches) > 1 and str(name) not in matches:
             raise InputError(
-                f"{name} stands for {len(matches)} runs in {root}; write more of one of {', '.join(matches)}."
+                f"{name} stands for {len(matches)} runs in {root}; write more of one of {_some(matches, root)}."
             )
         if not matches:
-            raise unknown(f"run in {root}", str(name), folders)
+            raise InputError(f"unknown run {str(name)!r}; {_nearest(str(name), list(folders), root)}.")
         return cls(folders[str(name) if str(name) in matches else matches[0]])
 
     @cached_property
@@ -104,6 +112,28 @@ class Run:
             yield
         finally:
             lock.release()
+
+
+def _id(folder: str) -> str:
+    """The id at the end of a run folder's name."""
+    return folder.rpartition("-")[2]
+
+
+def _nearest(name: str, folders: Sequence[str], root: str | Path) -> str:
+    """The runs whose names or ids are most like a name."""
+
+    def likeness(folder: str) -> float:
+        return max(difflib.SequenceMatcher(None, name, part).ratio() for part in (folder, _id(folder)))
+
+    if not folders:
+        return f"there is none in {root}, where goodformer train puts them"
+    return f"the nearest in {root}: {_some(sorted(folders, key=likeness, reverse=True), root)}"
+
+
+def _some(folders: Sequence[str], root: str | Path) -> str:
+    """The first few, and where they are not all, how many there are and what lists them."""
+    more = f" ({len(folders)} in all; goodformer runs --runs {root} lists every run)" if len(folders) > SHOWN else ""
+    return f"{', '.join(folders[:SHOWN])}{more}"
 
 
 def list_runs(root: str | Path = "runs") -> list[Run]:
