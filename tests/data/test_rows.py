@@ -69,6 +69,26 @@ def test_tabs_separate_in_tsv(tmp_path: Path) -> None:
     assert columns(path) == {"smiles": ["CCO"], "note": ["a, b"]}
 
 
+SHEET = 'id\tsmiles\tnote\r\n1\tCCO\tgrün, "2"\U0001f9ea\r\n2\tC1CC\t\r\n3\t\tβ\r\n\r\n4\tCN\tд\r\n'
+"""As a spreadsheet program saves it, with a row that is no molecule, one without any, and a line without anything."""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.csv"])
+def test_tables_of_spreadsheet_programs_are_read_alike(tmp_path: Path, encoding: str, name: str) -> None:
+    mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
+    path = written(tmp_path / name, (mark + SHEET).encode(encoding))
+    collection, read = join(read_blocks(path, size=3))
+    assert read == {
+        "id": ["1", "2", "3", "4"],
+        "smiles": ["CCO", "C1CC", None, "CN"],
+        "note": ['grün, "2"\U0001f9ea', None, "β", "д"],
+    }
+    assert collection.rows.tolist() == [0, 3]
+    assert [(one.row, one.text) for one in collection.rejected] == [(1, "C1CC"), (2, "")]
+    assert bool(separator_note(path)) == (name == "a.csv")
+
+
 def test_blocks_follow_each_other(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "\n".join(["id,smiles", *(f"{n},{s}" for n, s in enumerate(SMILES))]) + "\n")
     blocks = list(read_blocks(path, size=2))
@@ -115,7 +135,11 @@ def test_a_block_may_hold_no_molecule_at_all(tmp_path: Path) -> None:
         ("a.csv", "SMILES,y\nC,1\n", "no column 'smiles'; did you mean 'SMILES'. its columns are: SMILES, y"),
         ("a.csv", "smiles\n", "holds no row"),
         ("a.tsv", "name,y\nC,1\n", "no column 'smiles'; its columns are: name, y"),
-        ("a.xlsx", "x", r"of a kind that is not read \(.xlsx\); give .csv, .tsv, .parquet, .sdf, .jsonl or a TU"),
+        ("a.csv", "smiles,y\nC,1\n".encode("utf-16")[:-1], "not text in UTF-8 or UTF-16; save it as CSV UTF-8"),
+        ("a.csv", "smiles,y\nC\n".encode("utf-16"), r"row 1 \(line 2\) has 1 fields"),
+        ("a.xlsx", b"PK\x03\x04", "is a spreadsheet, which is not read; save the sheet .* as CSV .* give that file"),
+        ("a.XLS", b"\xd0\xcf", "is a spreadsheet"),
+        ("a.doc", "x", r"kind that is not read \(.doc\); give .csv, .tsv, .txt, .parquet, .sdf, .jsonl or a TU"),
         ("a", "x", "no suffix"),
         ("a.pt", "x", "is a pickle, which can run any code .* pass the list of graphs to .*collect"),
         ("a.parquet", "x", "not a Parquet file"),
@@ -148,9 +172,10 @@ def test_molecules_are_refused_by_a_model_of_other_graphs(tmp_path: Path) -> Non
     assert len(list(read_blocks(path, features=FEATURES))) == 1
 
 
-def test_a_long_file_takes_no_more_memory_than_a_block(tmp_path: Path) -> None:
-    rows, wide = 50_000, "x" * 700
-    with (tmp_path / "long.csv").open("w") as file:
+@pytest.mark.parametrize(("encoding", "rows"), [("utf-8", 50_000), ("utf-16", 25_000)])
+def test_a_long_file_takes_no_more_memory_than_a_block(tmp_path: Path, encoding: str, rows: int) -> None:
+    wide = "x" * 700
+    with (tmp_path / "long.csv").open("w", encoding=encoding) as file:
         file.write("id,smiles,note\n")
         file.writelines(f"{row},C,{wide}\n" for row in range(rows))
     assert (tmp_path / "long.csv").stat().st_size > 30 * 2**20

@@ -5,6 +5,7 @@ The only file that knows pyarrow. Rows are counted from 0 in objects and from 1 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import math
@@ -25,7 +26,10 @@ from goodformer.registry import InputError
 from goodformer.spec import FeatureSpec
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+TABLES = {**DELIMITERS, ".txt": "\t"}
+"""What separates fields of a table that is read; spreadsheet programs call one separated by tabs .txt."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """What may separate fields, whatever the suffix says."""
 LONGEST_FIELD = 2**27
@@ -58,11 +62,12 @@ def read_blocks(
 ) -> Iterator[Block]:
     """The rows of a file and their graphs, ``size`` rows at a time.
 
-    Tables (``.csv``, ``.tsv``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record, whose
-    properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.json_lines`), or a molecule under the
-    key that ``smiles`` names. A folder in the format of the TU collection is read whole; its graph labels are the
+    Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record,
+    whose properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.json_lines`), or a molecule under
+    the key that ``smiles`` names. A folder in the format of the TU collection is read whole; its graph labels are the
     column ``label``. A table whose first line has the wanted column only when cut at commas, semicolons or tabs, not
-    at what its suffix says, is cut there (`separator_note`).
+    at what its suffix says, is cut there (`separator_note`). Its text is UTF-8, or UTF-16 where it begins with the
+    byte-order mark that spreadsheet programs write.
 
     Args:
         path: The file or folder.
@@ -120,8 +125,13 @@ def _reader(path: Path) -> Read:
             f"{path} is a pickle, which can run any code when it is loaded, and is not read; load it yourself where "
             "you trust it and pass the list of graphs to goodformer.data.collection.collect."
         )
+    if suffix in SPREADSHEETS:
+        raise InputError(
+            f"{path} is a spreadsheet, which is not read; save the sheet that holds the rows as CSV (File, Save As, "
+            "CSV UTF-8) and give that file."
+        )
     readers: dict[str, Read] = {
-        **dict.fromkeys(DELIMITERS, _text_blocks),
+        **dict.fromkeys(TABLES, _text_blocks),
         ".parquet": _parquet_blocks,
         ".sdf": _sdf_blocks,
         ".jsonl": _json_blocks,
@@ -156,17 +166,24 @@ def _text_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | Non
 def separator_note(path: str | Path, smiles: str = "smiles") -> str:
     """One sentence where a table is not separated as its suffix says, empty where it is, or is no such table."""
     place = Path(path)
-    usual = DELIMITERS.get(place.suffix.lower())
+    usual = TABLES.get(place.suffix.lower())
     if usual is None or not place.is_file() or (found := _delimiter(place, smiles)) == usual:
         return ""
     return f"{place.name} is separated by {SEPARATORS[found]}, not {SEPARATORS[usual]}, and was read so."
 
 
+def _opened(path: Path) -> IO[str]:
+    """The text of a table, in the encoding its byte-order mark tells; in UTF-8 where there is none."""
+    with path.open("rb") as file:
+        wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return path.open(encoding="utf-16" if wide else "utf-8-sig", newline="")
+
+
 def _delimiter(path: Path, wanted: str) -> str:
     """What separates fields: what the suffix says, unless only another one yields the wanted column, or any at all."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _opened(path) as file:
         line = file.readline()
-    usual = DELIMITERS[path.suffix.lower()]
+    usual = TABLES[path.suffix.lower()]
     headers = {one: next(csv.reader([line], delimiter=one), []) for one in (usual, *SEPARATORS)}
     having = [one for one, names in headers.items() if wanted in names]
     cutting = [one for one, names in headers.items() if len(names) > 1]
@@ -174,10 +191,10 @@ def _delimiter(path: Path, wanted: str) -> str:
 
 
 def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
-    """The columns of a CSV or TSV file, ``size`` rows at a time; at least one part, so that headings are known."""
+    """The columns of a table that is text, ``size`` rows at a time; at least one part, so that headings are known."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with _opened(path) as file:
             reader = csv.reader(file, delimiter=_delimiter(path, wanted), strict=True)
             header = _header(next(reader, []), path)
             rows = _fields(reader, len(header), path)
@@ -190,7 +207,7 @@ def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8; save it with that encoding.") from None
+        raise InputError(f"{path} is not text in UTF-8 or UTF-16; save it as CSV UTF-8.") from None
     except csv.Error as error:
         raise InputError(f"{path} line {reader.line_num} is not a sound row ({error}); correct its quotes.") from None
 
