@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from goodformer.data.acquire import PublicFile
 from goodformer.engine import Run
 from goodformer.experiments import compare
 from tests.cli.conftest import Command
@@ -31,8 +32,8 @@ def test_a_failing_run_stops_no_other_and_goes_on_later(command: Command, tmp_pa
     before = (erm / "summary.json").read_bytes()
 
     gsat.unlink()
-    answer = command("compare", *BOTH, "--quiet", "--export", "made.jsonl", "--format", "markdown", "-o", "deep/it.md")
-    assert (answer.code, answer.err) == (0, "")
+    answer = command("compare", *BOTH, "--quiet", "--export", "made.jsonl", "-o", "deep/it.md")
+    assert (answer.code, answer.err) == (0, "written to deep/it.md\n")
     assert (erm / "summary.json").read_bytes() == before
     assert Run(gsat).finished
     assert "| GSAT | " in (tmp_path / "deep" / "it.md").read_text()
@@ -91,6 +92,55 @@ def test_mistakes_are_refused(command: Command, words: list[str], sentence: str)
     assert (answer.code, answer.out) == (2, "")
     assert sentence in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_data_that_are_not_at_hand_are_refused_before_training(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goodformer.data.hiv.SOURCE", PublicFile("hiv/none.csv", "", None, "the collection"))
+    monkeypatch.setattr("goodformer.experiments.runner.Worker", None)
+    answer = command("compare", "--dataset", "good-hiv", "--methods", "erm,irm")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("goodformer: none.csv is not at hand")
+    assert answer.err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+    assert command("compare", "--dataset", "good-hiv", "--methods", "erm", "--table-only").code == 0
+
+
+def test_the_table_alone_is_read_from_results_by_default(command: Command, tmp_path: Path) -> None:
+    config = compare.plan({"name": "good-motif"}, "erm", 1, overrides=SETTINGS).configs["erm", 0]
+    line = {"id": config.id, "config": config.to_dict(), "ood_test": 0.5, "metric": "accuracy"}
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "made.jsonl").write_text(json.dumps(line) + "\n")
+    words = ["compare", *TINY, "--methods", "erm", "--table-only"]
+    assert "50.00" in command(*words).out
+    (tmp_path / "none.jsonl").write_text("")
+    assert "50.00" not in command(*words, "--records", "none.jsonl").out
+
+
+def test_the_files_name_chooses_the_format(command: Command, tmp_path: Path) -> None:
+    words = ["compare", "--dataset", "good-motif", "--methods", "erm", "--table-only"]
+    begin = {"it.tex": r"\begin{table}", "it.md": "### good-motif", "it.txt": "good-motif / basis", "it.json": "{"}
+    for name, text in begin.items():
+        answer = command(*words, "-o", name)
+        assert (answer.code, answer.err) == (0, f"written to {name}\n")
+        assert answer.out.startswith("good-motif / basis")  # for people, whatever the file holds
+        assert (tmp_path / name).read_text().startswith(text)
+    assert command(*words, "-o", "as.tex", "--format", "markdown").code == 0
+    assert (tmp_path / "as.tex").read_text().startswith("###")
+    answer = command(*words, "-o", "it.csv")
+    assert (answer.code, answer.out) == (2, "")
+    assert "end it in .txt, .md, .tex, .json, or give --format" in answer.err
+    answer = command(*words, "--format", "latex", "-o", "-")
+    assert (answer.out.startswith(r"\begin{table}"), answer.err) == (True, "")
+    assert not (tmp_path / "-").exists()
+
+
+def test_rows_for_programs(command: Command) -> None:
+    words = ["compare", "--dataset", "good-motif", "--methods", "erm,irm", "--table-only"]
+    told = command(*words, "--json", "-o", "it.txt").json
+    assert told == command(*words, "--format", "json").json
+    assert [row["row"] for row in told["rows"]] == ["erm", "irm"]
 
 
 def test_an_interrupted_comparison_goes_on(command: Command, tmp_path: Path) -> None:

@@ -26,6 +26,14 @@ class Format(StrEnum):
     json = "json"
 
 
+SUFFIXES = {".txt": Format.text, ".md": Format.markdown, ".tex": Format.latex, ".json": Format.json}
+"""Formats by how a file's name ends."""
+RESULTS, STDOUT = Path("results"), Path("-")
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="How tables are written; by default as the file's name ends, or text.")
+]
+
+
 def command(
     dataset: Annotated[str, typer.Option(help="Data set, e.g. good-motif; see goodformer datasets.")],
     domain: Annotated[str | None, typer.Option(help="What shifts, e.g. basis or size.")] = None,
@@ -40,15 +48,21 @@ def command(
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
     records: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Take finished runs from these records, too.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Take finished runs from these records, too; for --table-only by default results."
+        ),
     ] = None,
     table_only: Annotated[bool, typer.Option("--table-only", help="Train nothing.")] = False,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How the table is written.")] = Format.text,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the table here.")] = None,
+    form: FormatOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the table here; - is stdout.")
+    ] = None,
     quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train many methods on one benchmark under one budget and show them beside the paper's figures.
 
@@ -58,31 +72,49 @@ def command(
       goodformer compare --dataset good-motif --domain size --methods erm,gsat,goodformer --seeds 1
       goodformer compare --dataset sp-motif --set dataset.bias=0.9 --export results/comparison.jsonl
       goodformer compare --dataset good-motif --methods "all,erm on goodformer,goodformer:paper"
-      goodformer compare --dataset good-motif --table-only --records results --format latex -o table.tex
+      goodformer compare --dataset good-motif --table-only -o table.tex
 
     Finished runs are taken as they are and stopped ones go on, so the same command can be given again at any time. A
     run that fails stops no other; the exit code is then 1.
     """
+    chosen = chosen_format(form, out)
     with output.working():
         from goodformer.engine import export_results
         from goodformer.experiments import compare
 
+        sources = recorded(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
         plan = compare.plan({"name": dataset, **given}, methods, seeds, budget, overrides or [])
-        known = compare.records(plan, runs, records or [])
+        known = compare.records(plan, runs, sources)
         failures: dict[str, str] = {}
         if not table_only:
             with watching(quiet) as watch:
                 failures = compare.train(plan, runs, jobs, threads, known, watch)
-            known = compare.records(plan, runs, records or [])
+            known = compare.records(plan, runs, sources)
         if export:
             export_results(compare.runs(plan, runs), export)
-    deliver(compare.report(plan, known, failures), form, out)
+    deliver(compare.report(plan, known, failures), chosen, out, as_json)
     if failures:
         raise typer.Exit(1)
 
 
-def deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
+def recorded(given: list[Path] | None) -> list[Path]:
+    """Where records are read from: what was given, else the folder of records where there is one."""
+    return given or [path for path in (RESULTS,) if path.is_dir()]
+
+
+def chosen_format(form: Format | None, out: Path | None) -> Format:
+    """The format asked for, else that of the file's name."""
+    from goodformer.registry import InputError
+
+    if form or out is None or out == STDOUT:
+        return form or Format.text
+    if out.suffix not in SUFFIXES:
+        raise InputError(f"{out} does not say its format; end it in {', '.join(SUFFIXES)}, or give --format.")
+    return SUFFIXES[out.suffix]
+
+
+def deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool = False) -> None:
     """Print the table; with a file, write it there and print it for people."""
     from goodformer.experiments import sheets
 
@@ -94,23 +126,30 @@ def deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
         Format.latex: lambda: sheets.latex(report),
         Format.json: lambda: output.document_text(report),
     }
-    print_or_save(made, form, out, lambda: output.table(*body))
+    print_or_save(made, form, out, lambda: output.table(*body), as_json)
 
 
 def print_or_save(
-    made: Mapping[Format, Callable[[], str]], form: Format, out: Path | None, show: Callable[[], None]
+    made: Mapping[Format, Callable[[], str]],
+    form: Format,
+    out: Path | None,
+    show: Callable[[], None],
+    as_json: bool = False,
 ) -> None:
     """Print what is made in a format; with a file, write it there and print it for people.
 
     Args:
         made: What makes the text of each format.
         form: The format wanted.
-        out: The file, if any.
+        out: The file, if any; ``-`` is none.
         show: What shows it on a terminal.
+        as_json: Print JSON in any case.
     """
-    if out:
-        output.save_text(made[form](), out)
-    shown = Format.text if out else form
+    file = None if out == STDOUT else out
+    if file:
+        output.save_text(made[form](), file)
+        typer.echo(f"written to {file}", err=True)
+    shown = Format.json if as_json else Format.text if file else form
     if shown is Format.text and sys.stdout.isatty():
         show()
     else:

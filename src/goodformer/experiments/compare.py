@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from goodformer.data import load_benchmark
 from goodformer.engine import Run, RunConfig
 from goodformer.engine.config import parse_assignment
 from goodformer.experiments import runner
@@ -102,6 +103,8 @@ def train(
     """
     passed = set(known)
     wanted = [config for config in comparison.configs.values() if config.id not in passed]
+    if not all(Run(root / config.folder_name).finished for config in wanted):
+        load_benchmark(**wanted[0].dataset)  # data that cannot be had are one sentence, not one failure a run
     return runner.complete(wanted, root, jobs, threads, watch)
 
 
