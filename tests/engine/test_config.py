@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,21 @@ def test_labels_do_not_enter_the_id_and_all_else_does() -> None:
     assert config.with_overrides(["preset=paper", "budget=small"]).id == config.id
     changed = [["seed=1"], ["training.epochs=9"], ["model.dim=8"], ["dataset.seed=1"], ["method=goodformer"]]
     assert len({config.id, *(config.with_overrides(change).id for change in changed)}) == 6
+
+
+def test_a_setting_that_came_later_leaves_the_ids_of_recorded_runs_alone() -> None:
+    config = RunConfig(dataset="good-motif", model="gin", method="erm")
+    assert config.id == "146048fc1dfe"
+    assert config.with_overrides(["training.batches=random"]).id == config.id
+    assert config.with_overrides(["training.batches=by_size"]).id != config.id
+
+
+def test_every_recorded_run_is_found_by_its_settings() -> None:
+    files = (Path(__file__).parents[2] / "results").glob("*.jsonl")
+    records = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    runs = [record for record in records if "config" in record]
+    assert len(runs) > 200
+    assert [RunConfig.from_dict(run["config"]).id for run in runs] == [run["id"] for run in runs]
 
 
 def test_yaml_brings_the_config_back(tmp_path: Path) -> None:

@@ -20,11 +20,18 @@ PROJECT = Path(__file__).parents[2]
 
 
 def config(**training: Any) -> RunConfig:
-    """Noise in the method, dropout in the model, averaging and clipping: all that could go astray."""
+    """Noise in the method, dropout in the model, averaging, clipping, sorted batches: all that could go astray."""
     return tiny_config(
         method="noisy",
         model={"name": "gin", "dim": 16, "layers": 2, "dropout_rate": 0.5},
-        training={"epochs": 5, "average": "ema", "clip_norm": 1.0, "weight_decay": 1e-4, **training},
+        training={
+            "epochs": 5,
+            "average": "ema",
+            "clip_norm": 1.0,
+            "weight_decay": 1e-4,
+            "batches": "by_size",
+            **training,
+        },
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from torch_geometric.data import Batch
 
 from goodformer.data import load_benchmark
 from goodformer.engine import Hardware, Run, RunConfig, TrainingDiverged, build_method, train
@@ -269,3 +270,23 @@ def test_settings_that_cannot_be_built_leave_no_run_behind(tmp_path: Path) -> No
     with pytest.raises(InputError, match="needs model goodformer"):
         train(config, tmp_path, QUIET)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_batches_by_size_reach_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every training graph once an epoch, and the sizes within a batch closer together than at random."""
+    seen: list[torch.Tensor] = []
+    step_loss = Training.step_loss
+
+    def noted(self: Training, batch: Batch) -> torch.Tensor:
+        seen.append(batch.ptr.diff().double())
+        return step_loss(self, batch)
+
+    monkeypatch.setattr(Training, "step_loss", noted)
+    for batches in ("random", "by_size"):
+        train(tiny_config(training={"epochs": 1, "batches": batches}), tmp_path, QUIET)
+    half = len(seen) // 2
+    graphs = load_benchmark("good-motif", graphs=200).splits["train"]
+    for epoch in (seen[:half], seen[half:]):
+        assert torch.equal(torch.cat(epoch).sort().values, graphs.sizes.double().sort().values)
+    usual, by_size = (sum(float(sizes.std()) for sizes in epoch) for epoch in (seen[:half], seen[half:]))
+    assert by_size < 0.7 * usual

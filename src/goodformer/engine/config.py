@@ -21,6 +21,11 @@ from goodformer.registry import InputError, Registry, first_mistake, unknown
 PARTS: dict[str, Registry[Any]] = {"dataset": DATASETS, "model": MODELS, "method": METHODS}
 LABELS = ("preset", "budget")
 """What a run is called, not what it does: these do not enter its hash."""
+ADDED: dict[str, dict[str, Any]] = {"training": {"batches": "random"}}
+"""Settings that came after the first records, with the value that stands for what was computed before.
+
+A setting with that value does not enter the hash of a run, so that the run keeps the id it had without the setting.
+"""
 
 
 class Checked(BaseModel):
@@ -64,6 +69,10 @@ class TrainingConfig(Checked):
     )
     selection: Rule = Field(
         "ood_val", description="Epoch to report: best on ood_val (shifted validation), on id_val, or the last."
+    )
+    batches: Literal["random", "by_size"] = Field(
+        "random",
+        description="Graphs of a batch: any, or such of like size, which pads less where sizes differ much.",
     )
     drop_last: bool = Field(False, description="Leave out the last training batch of an epoch where it is not full.")
     train_eval_graphs: int = Field(
@@ -145,6 +154,8 @@ class RunConfig(Checked):
     def id(self) -> str:
         """Twelve hexadecimal digits that belong to this config alone, whatever its labels."""
         content = {name: value for name, value in self.to_dict().items() if name not in LABELS}
+        for part, added in ADDED.items():
+            content[part] = {name: value for name, value in content[part].items() if added.get(name, ...) != value}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -105,6 +105,7 @@ class Adapter(pl.LightningModule):
             drop_last=training.drop_last,
             rank=self.global_rank,
             world=self.trainer.world_size,
+            sizes=graphs.sizes if training.batches == "by_size" else None,
         )
         self.batches.epoch = state.epoch
         # A generator of its own: the loader draws a seed, which must not come from that of the epoch.
