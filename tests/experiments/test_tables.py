@@ -104,6 +104,28 @@ def test_runs_of_one_name_and_other_settings_are_told_apart() -> None:
     rows = tables.markdown([*usual, weighted(0, 0.9, "method.variance_weight=100.0")]).splitlines()
     assert [line for line in rows if "| default |" in line and "60.00 ±14.14" in line]
     assert [line for line in rows if "| default, variance_weight=100.0 |" in line and "| 90.00 |" in line]
+    others = [weighted(seed, 0.9, "method.variance_weight=100.0") for seed in range(3)]  # the usual are no majority
+    rows = tables.markdown([*others, *usual]).splitlines()
+    assert [line for line in rows if "| default |" in line and "60.00 ±14.14" in line]
+    assert [line for line in rows if "| default, variance_weight=100.0 |" in line and "| 90.00 ±0.00 |" in line]
+
+
+def test_rows_alike_do_not_stand_beside_the_papers_figure() -> None:
+    from goodformer.experiments.competitors import competitor
+
+    config = competitor("erm alike", "good-motif").configure({"name": "good-motif"})
+    line = tables.markdown([record(0, 0.5, config=config.to_dict())]).splitlines()[-1]
+    assert "| default, aggregation=" in line
+    assert "63.80" not in line
+
+
+def test_what_the_heading_tells_of_the_data_is_no_other_setting() -> None:
+    from goodformer.experiments.presets import configure
+
+    data = {"name": "sp-motif", "bias": 0.9, "larger": False}
+    config = configure(data, "erm", budget="compare").to_dict()
+    (line,) = tables.markdown([record(0, 0.5, budget="compare", config=config)]).splitlines()[-1:]
+    assert "| erm | gin | default | compare |" in line
 
 
 def test_an_ablation_does_not_stand_beside_the_whole_method() -> None:

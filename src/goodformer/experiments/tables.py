@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from goodformer import files
 from goodformer.engine.config import RunConfig
 from goodformer.experiments.competitors import GNN, PAPER, PLAIN_GNN
 from goodformer.experiments.paper import published
+from goodformer.experiments.presets import configure
 from goodformer.registry import InputError
 
 Record = Mapping[str, Any]
@@ -33,6 +33,8 @@ FIGURES = {
 }
 TOLD = ("measurement", "vectors")
 """Settings of a data set that make it another one than the paper's, and so stand in its heading."""
+NAMED = ("name", "domain", "shift", "bias", "larger", *TOLD)
+"""Settings of a data set that its heading tells."""
 PERCENT = ("id_test", "ood_val", "ood_test")
 
 
@@ -99,24 +101,29 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
 
 
 def _told_apart(records: Sequence[Record]) -> Iterator[Record]:
-    """The records, those with unusual settings among runs of one name having them behind the name of their preset."""
-    for alike in _group(records, COLUMNS).values():
-        settings = [_settings(record) for record in alike]
-        names = sorted({name for one in settings for name in one})
-        usual = {name: Counter(str(one.get(name)) for one in settings).most_common(1)[0][0] for name in names}
-        for record, own in zip(alike, settings, strict=True):
-            unusual = [f"{name}={own[name]}" for name in names if name in own and str(own[name]) != usual[name]]
-            yield {**record, "preset": ", ".join((str(record.get("preset")), *unusual))} if unusual else record
+    """The records, those with other settings than their preset's having these behind its name."""
+    for record in (record for alike in _group(records, COLUMNS).values() for record in alike):
+        changed = _changed(record)
+        yield {**record, "preset": ", ".join((str(record.get("preset")), *changed))} if changed else record
 
 
-def _settings(record: Record) -> dict[str, Any]:
-    """All settings of a record's run but its seed, those that came later filled in."""
+def _changed(record: Record) -> list[str]:
+    """What a run has otherwise than its preset and budget would have it, as far as no heading or column tells it."""
     try:
-        config = RunConfig.from_dict(record.get("config", {})).to_dict()
-    except InputError:
-        config = record.get("config", {})
-    parts = (config.get(part, {}) for part in ("dataset", "model", "method", "training"))
-    return {name: value for part in parts for name, value in part.items() if name != "name"}
+        config = RunConfig.from_dict(record.get("config", {}))
+        given = {name: config.dataset[name] for name in NAMED if name in config.dataset}
+        parts = (config.method["name"], config.model["name"], config.preset, config.budget)
+        own, usual = (_settings(one) for one in (config, configure(given, *parts)))
+    except InputError:  # of a preset or a setting that is no more
+        return []
+    return [f"{name}={value}" for name, value in sorted(own.items()) if value != usual.get(name)]
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """The settings of a run but its seed and what stands elsewhere."""
+    tree = config.to_dict()
+    parts = (tree[part] for part in ("dataset", "model", "method", "training"))
+    return {name: value for part in parts for name, value in part.items() if name not in (*COLUMNS, "graphs")}
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
