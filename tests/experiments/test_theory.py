@@ -15,8 +15,9 @@ from torch import Tensor
 
 import goodformer as gf
 from goodformer import cli
+from goodformer.cli import output
 from goodformer.data.graphs import GraphSet
-from goodformer.experiments import theory, theory_picture
+from goodformer.experiments import tables, theory, theory_picture
 from goodformer.models.goodformer import GOODFormer
 from goodformer.registry import InputError
 
@@ -282,6 +283,15 @@ def test_the_command_without_a_run(tmp_path: Path, capfd: pytest.CaptureFixture[
         "theory-dispersion.png",
         "theory-temperature.png",
     ]
+    assert cli.run(["theory", "--format", "markdown"]) == 0
+    assert "| n | gap | worst case |" in capfd.readouterr().out
+
+
+def test_markdown_becomes_plain_text() -> None:
+    text = f"Before `it`.\n\n{tables.markdown_table(['n', 'gap'], [['10', '0.5'], ['200', '-']])}\n\n- a list;\n- more."
+    first, *lines, one, two = (line for line in output.plain(text).splitlines() if line)
+    assert (first, one, two) == ("Before it.", "- a list;", "- more.")
+    assert [line.split() for line in lines if "─" not in line] == [["n", "gap"], ["10", "0.5"], ["200", "-"]]
 
 
 def test_the_command_with_a_run(
@@ -294,7 +304,8 @@ def test_the_command_with_a_run(
     given_words = ("--runs", runs, "--run", name, "--graphs", 3, "--record", kept, "--page", page, "--quiet")
     assert cli.run(["theory", *map(str, given_words)]) == 0
     answer = capfd.readouterr()
-    assert "| ladder | solved t |" in answer.out
+    assert "ladder" in answer.out
+    assert not [sign for sign in "|`" if sign in answer.out]  # Markdown is for pages
     assert "rewritten" in answer.err
     for body in theory.blocks(json.loads(kept.read_text())).values():
         assert body in page.read_text()

@@ -79,6 +79,19 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
+def plain(markdown: str) -> str:
+    """A text in Markdown for a terminal: its tables as other tables are, no backticks."""
+    return "\n\n".join(_plain_part(part) for part in markdown.replace("`", "").split("\n\n"))
+
+
+def _plain_part(part: str) -> str:
+    """A table or a paragraph of a text in Markdown."""
+    if not part.startswith("|"):
+        return part
+    head, _, *rows = ([word.strip() for word in line.strip("|").split("|")] for line in part.splitlines())
+    return table_text(head, rows)
+
+
 def cell(value: Any) -> str:
     """A value as a table shows it."""
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from goodformer.cli import options, output
+
+
+class Form(StrEnum):
+    """How tables are printed."""
+
+    text = "text"
+    markdown = "markdown"
 
 
 def command(
@@ -28,6 +36,7 @@ def command(
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
     quiet: options.Quiet = False,
+    form: Annotated[Form, typer.Option("--format", help="How the tables are printed.")] = Form.text,
     as_json: options.Json = False,
 ) -> None:
     """Show the paper's theorems beside measurement: attention that disperses, and what temperature does.
@@ -55,4 +64,8 @@ def command(
             typer.echo(f"{path} drawn", err=True)
         if page:
             typer.echo(f"{page} {'rewritten' if theory.write(found, page) else 'is up to date'}", err=True)
-    output.document(found) if as_json else typer.echo("\n\n".join(theory.blocks(found).values()))
+    if as_json:
+        output.document(found)
+    else:
+        text = "\n\n".join(theory.blocks(found).values())
+        typer.echo(text if form is Form.markdown else output.plain(text))
