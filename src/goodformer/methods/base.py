@@ -32,7 +32,13 @@ class Prediction:
 
 
 class Method(nn.Module):
-    """What is minimised in training, predicted at test time, and shown as explanation."""
+    """What is minimised in training, predicted at test time, and shown as explanation.
+
+    Attributes:
+        in_words: What it does and when to choose it, for people who want no formula.
+    """
+
+    in_words: str = ""
 
     def __init__(self, model: GraphModel, task: Task) -> None:
         super().__init__()

@@ -55,6 +55,11 @@ class CALPlus(Method):
     Paper silent on: the decay d; whether a prototype sends a gradient (it does not here).
     """
 
+    in_words = (
+        "Separates the deciding part by attention and swaps shortcuts between graphs; choose it where a shortcut "
+        "in the data is suspected."
+    )
+
     def __init__(
         self,
         model: GraphModel,

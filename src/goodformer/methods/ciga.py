@@ -56,6 +56,11 @@ class CIGA(Method):
     Paper silent on: several binary targets; L_con is then the mean over targets.
     """
 
+    in_words = (
+        "Keeps a part that is alike within a class and unlike between classes; choose it where a class has one "
+        "typical part."
+    )
+
     def __init__(
         self,
         model: GraphModel,

@@ -39,6 +39,11 @@ class DIR(Method):
         benchmark's code overwrites alpha so, whatever alpha_0 is, and its numbers are the published ones.
     """
 
+    in_words = (
+        "Keeps the edges that decide and trains against remainders of other graphs; choose it to see deciding "
+        "edges without known environments."
+    )
+
     def __init__(
         self,
         model: GraphModel,

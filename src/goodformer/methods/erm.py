@@ -16,6 +16,11 @@ class ERM(Method):
     Paper: Vapnik, "Principles of Risk Minimization for Learning Theory", 1992; the baseline of the GOOD benchmark.
     """
 
+    in_words = (
+        "Learns from all training graphs alike, with no guard against a shift; choose it as the baseline, or where "
+        "new data will be like the old."
+    )
+
     def __init__(self, model: GraphModel, task: Task) -> None:
         super().__init__(model, task)
         self.classifier = nn.Linear(model.dim, task.outputs)

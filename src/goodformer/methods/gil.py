@@ -41,6 +41,11 @@ class GIL(Method):
     Paper silent on: what trains the encoder of variant subgraphs, for clusters send no gradient; here it is f itself.
     """
 
+    in_words = (
+        "Keeps the edges that decide and guesses environments from the rest; choose it where data come from "
+        "several sources that nobody wrote down."
+    )
+
     def __init__(
         self,
         model: GraphModel,

@@ -96,6 +96,11 @@ class GOODFormerMethod(Method):
     Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
     """
 
+    in_words = (
+        "Finds the deciding part by attention, predicts from it alone and empties the rest of all it tells; the "
+        "default, where new data will differ and reasons matter."
+    )
+
     step: Tensor
 
     def __init__(

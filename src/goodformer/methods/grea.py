@@ -35,6 +35,11 @@ class GREA(Method):
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends.
     """
 
+    in_words = (
+        "Keeps the nodes that decide and adds other graphs' remainders as disturbance; choose it where training "
+        "graphs are few and nodes decide."
+    )
+
     def __init__(
         self,
         model: GraphModel,

@@ -31,6 +31,11 @@ class GSAT(Method):
         the benchmark's code, whose numbers are the published ones, leaves its values as they were.
     """
 
+    in_words = (
+        "Lets every edge pay for what it tells, so that few speak; choose it for short explanations without known "
+        "environments."
+    )
+
     def __init__(
         self,
         model: GraphModel,

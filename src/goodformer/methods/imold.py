@@ -54,6 +54,11 @@ class IMoLD(Method):
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends, over all channels.
     """
 
+    in_words = (
+        "Separates properties of atoms rather than the atoms themselves; choose it for molecules whose deciding "
+        "part cannot be cut out."
+    )
+
     def __init__(
         self,
         model: GraphModel,

@@ -27,6 +27,11 @@ class IRM(ERM):
         the batch's own mean, not of two independent halves, which biases it upwards in small batches.
     """
 
+    in_words = (
+        "Learns one classifier that is the best one in every environment; choose it where environments (labs, "
+        "years) are known."
+    )
+
     def __init__(
         self,
         model: GraphModel,

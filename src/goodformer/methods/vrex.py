@@ -24,6 +24,11 @@ class VREx(ERM):
     Paper silent on: which variance is meant; it is the unbiased one, and 0 where a batch has one environment.
     """
 
+    in_words = (
+        "Learns with the same loss in all environments; choose it where environments are known and none may be "
+        "served worse."
+    )
+
     def __init__(
         self,
         model: GraphModel,

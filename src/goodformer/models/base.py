@@ -12,8 +12,10 @@ class GraphModel(nn.Module):
     Attributes:
         dim: Width D of the node embeddings.
         encodings: Computed node attributes (``name:width``) the batch must carry.
+        in_words: What it does and when to choose it, for people who want no formula.
     """
 
+    in_words: str = ""
     dim: int
     encodings: tuple[str, ...] = ()
 

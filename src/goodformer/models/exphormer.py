@@ -71,6 +71,8 @@ class Exphormer(GraphModel):
         those of GraphGPS here, with its message passing (GIN).
     """
 
+    in_words = "As gps, but attends to few nodes only; choose it for large graphs."
+
     def __init__(
         self,
         spec: FeatureSpec,

@@ -24,6 +24,8 @@ class GIN(GraphModel):
     Differs from the paper: epsilon is fixed at 0, as in the benchmark.
     """
 
+    in_words = "Each node sums up its neighbours, again and again; the fastest, choose it first."
+
     def __init__(
         self,
         spec: FeatureSpec,
@@ -67,6 +69,8 @@ class VirtualNodeGIN(GIN):
     Paper: Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017, with the sizes of the GOOD benchmark:
     one MLP shared by all layers, and no update after the last.
     """
+
+    in_words = "gin with one more node joined to all others; choose it where distant parts of a graph matter."
 
     def __init__(
         self,

@@ -72,6 +72,11 @@ class GOODFormer(GraphModel):
     Paper silent on: normalisation, dropout, residuals, how heads are joined into one mask, node inputs.
     """
 
+    in_words = (
+        "Splits a graph into a deciding part and the rest by attention; goes with the method of this name, erm can "
+        "use it, too."
+    )
+
     mean_entropy: Tensor
 
     def __init__(

@@ -30,6 +30,10 @@ class GraphGPS(GraphModel):
     Paper silent on: GOOD data; sizes follow the GOODFormer paper (width 128, 4 heads), Laplacian vectors as input.
     """
 
+    in_words = (
+        "Sums up neighbours and attends to all nodes, side by side; choose it for graphs of up to some hundred nodes."
+    )
+
     def __init__(
         self,
         spec: FeatureSpec,

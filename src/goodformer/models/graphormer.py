@@ -40,6 +40,8 @@ class Graphormer(GraphModel):
     Paper silent on: edge weights (see `StructureBias`), GOOD data; sizes are those of GraphGPS here.
     """
 
+    in_words = "All nodes attend to each other, the nearer the more if that helps; choose it for small graphs."
+
     def __init__(
         self,
         spec: FeatureSpec,
