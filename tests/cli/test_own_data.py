@@ -325,6 +325,29 @@ def test_very_large_molecules_are_explained_but_not_drawn(model: Path, command: 
     assert not Path("why/subgraphs.png").exists()
 
 
+def test_molecules_that_can_be_read_are_drawn_first(model: Path, command: Command) -> None:
+    """Rows 1 and 4 are readable, row 2 is large, row 3 too large; all of them are explained in the tables."""
+    Path("new.csv").write_text(f"smiles\nCCO\n{'C' * 61}\n{'C' * 500}\n{'C' * 60}\n")
+    shown = {
+        count: command("explain", model, "new.csv", "-o", "why", "--count", str(count), "--json").json
+        for count in (1, 2, 3, 4)
+    }
+    names = {count: [row["graph"] for row in report["graphs"]] for count, report in shown.items()}
+    assert names == {
+        1: ["row 1"],
+        2: ["row 1", "row 4"],
+        3: ["row 1", "row 4", "row 2"],
+        4: ["row 1", "row 4", "row 2", "row 3"],
+    }
+    told = {count: " ".join(report["notes"]) for count, report in shown.items()}
+    assert "above 60 atoms" not in told[1]  # nothing was passed over
+    assert "molecules above 60 atoms (row 2 is the first) gave way" in told[2]
+    assert "molecules above 60 atoms (row 3 is the first) gave way" in told[3]
+    assert "above 60 atoms" not in told[4]
+    assert "row 3 not drawn: above 400 atoms" in told[4]
+    assert {row["row"] for row in rows_of(Path("why/nodes.csv"))} == {"1", "2", "3", "4"}
+
+
 def test_what_does_not_train_does_not_promise_to_go_on(
     model: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

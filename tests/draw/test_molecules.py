@@ -173,6 +173,17 @@ def test_the_key_says_what_the_chosen_bonds_are(tmp_path: Path) -> None:
     assert drawn[1].count("<path") - drawn[0].count("<path") == len("bonds that matter") - 1
 
 
+def test_a_note_is_a_line_under_all(tmp_path: Path) -> None:
+    graph, texts = graph_of(PROPANOL), []
+    for note in ("", "larger ones left out"):
+        path = tmp_path / "a.svg"
+        draw_molecules([PROPANOL], [graph.edge_index], [scored(graph)], path, [""], note=note)
+        texts.append(path.read_text())
+    heights = [int(re.search(r"height='(\d+)px'", text)[1]) for text in texts]
+    assert heights[1] == heights[0] + 22
+    assert texts[1].count("<path") - texts[0].count("<path") == len("larger ones left out")
+
+
 def test_a_long_title_is_cut_and_a_large_molecule_gets_a_large_panel(tmp_path: Path) -> None:
     small, large = "CCO", "CC" * 40
     sizes = []
@@ -180,7 +191,25 @@ def test_a_long_title_is_cut_and_a_large_molecule_gets_a_large_panel(tmp_path: P
         graph = graph_of(smiles)
         path = draw_molecule(smiles, graph.edge_index, scored(graph), tmp_path / "a.png", "x" * 500)
         sizes.append(Image.open(path).size[0])
-    assert sizes[0] < sizes[1] <= 900
+    assert sizes[0] < 500 < sizes[1] == 1680
+
+
+def test_a_large_molecule_has_fewer_beside_it(tmp_path: Path) -> None:
+    """A peptide of 241 atoms among others: its bonds keep a length at which they can be told apart."""
+    others, peptide = ["CCO", "CCN", "CCC"], "NCC(=O)" * 60 + "O"
+    shapes = []
+    for last in ("CCCC", peptide):
+        graphs = [graph_of(one) for one in (*others, last)]
+        ends, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
+        path = draw_molecules(
+            [last, *others], ends[-1:] + ends[:-1], scores[-1:] + scores[:-1], tmp_path / "a.svg", [""] * 4
+        )
+        size = re.search(r"width='(\d+)px' height='(\d+)px'", path.read_text())
+        shapes.append((int(size[1]), int(size[2])))
+    assert shapes[0][0] == 3 * 380
+    assert shapes[1][0] == 1680
+    assert shapes[1][1] > 4 * 0.8 * 1680  # one below the other
+    assert bond_length(path, 0) > 5
 
 
 @pytest.mark.parametrize(

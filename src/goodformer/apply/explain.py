@@ -1,12 +1,13 @@
-"""Why: tables of edge and node scores beside a file of molecules or graphs, and pictures of the first of them."""
+"""Why: tables of edge and node scores beside a file of molecules or graphs, and pictures of some of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -18,12 +19,14 @@ from goodformer.apply.trained import Trained
 from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
-from goodformer.data.rows import RowWriter
+from goodformer.data.rows import Block, RowWriter
 from goodformer.experiments.explanation import PICTURE, explain_graphs, scores_of
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown
 
 BLOCK = 256
+READABLE = 60
+"""Atoms up to which a molecule can be read in a picture of several."""
 MOST_ATOMS = 400
 """Atoms of a molecule that can be looked at, and laid out without waiting for minutes."""
 FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
@@ -45,7 +48,8 @@ def explain_file(
     """Explain every row of a file: tables of answers, edge scores and node scores, and pictures of the first rows.
 
     Rows are numbered from 1 in the order of the file, nodes and atoms from 0 in the order of the graph or SMILES. Rows
-    pass through in blocks, so a file may be larger than memory.
+    pass through in blocks, so a file may be larger than memory. Molecules that can be read in a picture are drawn
+    before larger ones, which a note tells.
 
     Args:
         model: What predicts.
@@ -60,86 +64,156 @@ def explain_file(
     if form not in FORMS:
         raise unknown("format", form, FORMS)
     molecules = model.predictor.recipe.features == FEATURES
-    folder, shown = Path(out), Shown(count, MOST_ATOMS if molecules else None)
-    files.make_folder(folder)
-    names = {name: folder / f"{name}.{form}" for name in ("answers", "edges", "nodes")}
-    with (
-        Answers(model, names["answers"]) as answers,
-        RowWriter(names["edges"], EDGES) as edges,
-        RowWriter(names["nodes"], NODES) as nodes,
-    ):
+    shown = Shown(count, (READABLE, MOST_ATOMS) if molecules else ())
+    files.make_folder(Path(out))
+    with Tables(model, Path(out), form, k) as tables:
         for block in model_blocks(model, path, smiles, BLOCK):
-            said = said_of(model, block.collection)
-            answers.write(block, said)
-            if said is not None:
-                scores, _ = scores_of(model.predictor, block.collection.graphs, said)
-                for table, columns in zip((edges, nodes), score_columns(block.collection, scores, k), strict=True):
-                    table.write(columns)
-                shown.add(block.collection)
+            tables.write(block)
+            shown.add(block.collection)
             if watch:
-                watch(answers.rows)
-        report = {**answers.report(), "notes": notes_on(path, smiles_column(model, smiles), model.predictor)}
-        if not shown.graphs:  # said before the tables are closed, so that those of an earlier call stay
-            first = report["problems"][0]["reason"] if report["problems"] else "it holds no row"
-            raise InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")
-    first, drawable = shown.drawable_first()
-    if not drawable:
-        (folder / f"{PICTURE}.png").unlink(missing_ok=True)  # of an earlier call
-    drawn = explain_graphs(
-        model.predictor,
-        first.graphs,
-        folder,
-        first.names,
-        k,
-        None,
-        first.smiles,
-        drawable,
-        classes=model.meaning.classes,
-    )
-    report["notes"] += first.undrawn(drawable)
-    return {**report, "classes": dict(model.meaning.classes), "tables": list(map(str, names.values())), **drawn}
+                watch(tables.answers.rows)
+        report = tables.answers.report()
+        if not shown.rows:  # said before the tables are closed, so that those of an earlier call stay
+            raise _nothing_read(path, report)
+    report["notes"] = [*notes_on(path, smiles_column(model, smiles), model.predictor), *shown.notes()]
+    drawn = _drawn(model, shown, Path(out), k)
+    return {**report, "classes": dict(model.meaning.classes), "tables": tables.paths, **drawn}
 
 
-@dataclass
-class Shown:
-    """The first rows of a file, which are drawn.
+class Tables:
+    """Answers, edge scores and node scores of a file's rows; nothing is there before the last row is written.
+
+    Args:
+        model: What predicts.
+        folder: Where the tables go.
+        form: Their format.
+        k: Undirected edges of a chosen subgraph; a third of them where not given.
 
     Attributes:
-        count: How many there are to be.
-        most: Nodes a graph may have to be drawn; any number where not given.
-        graphs: Those so far.
-        names: What each is called.
-        smiles: The SMILES of each, None where atoms are not in its order or the file holds other graphs.
+        answers: Writes what is predicted, and counts.
+        paths: The files.
     """
 
-    count: int
-    most: int | None = None
-    graphs: list[Data] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    smiles: list[str] | None = None
+    def __init__(self, model: Trained, folder: Path, form: str, k: int | None) -> None:
+        self.model, self.k = model, k
+        self.paths = [str(folder / f"{name}.{form}") for name in ("answers", "edges", "nodes")]
+        self.answers = Answers(model, self.paths[0])
+        self._writers = [RowWriter(self.paths[1], EDGES), RowWriter(self.paths[2], NODES)]
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            for table in (self.answers, *self._writers):
+                opened.enter_context(table)
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._opened.__exit__(*error)
+
+    def write(self, block: Block) -> None:
+        """Add the rows of a block; those that cannot be read have no scores."""
+        said = said_of(self.model, block.collection)
+        self.answers.write(block, said)
+        if said is not None:
+            scores, _ = scores_of(self.model.predictor, block.collection.graphs, said)
+            for table, columns in zip(self._writers, score_columns(block.collection, scores, self.k), strict=True):
+                table.write(columns)
+
+
+def _nothing_read(path: str | Path, report: dict[str, Any]) -> InputError:
+    """The error of a file without a single graph."""
+    first = report["problems"][0]["reason"] if report["problems"] else "it holds no row"
+    return InputError(f"no row of {path} can be read ({first}); give at least one graph to explain.")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A graph with the number of its row from 1, its SMILES where atoms have that order, and its class of size."""
+
+    number: int
+    graph: Data
+    smiles: str | None
+    rank: int
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"row {self.number}"
+
+
+class Shown:
+    """The rows of a file that are drawn: the first ones, smaller classes of size before larger ones.
+
+    Args:
+        count: How many there are to be.
+        limits: Nodes up to which a graph can be read among others, and up to which it is drawn at all; none where any
+            size will do.
+    """
+
+    def __init__(self, count: int, limits: tuple[int, ...] = ()) -> None:
+        self.count, self.limits = count, limits
+        self._kept: list[list[Row]] = [[] for _ in range(len(limits) + 1)]
 
     def add(self, collection: Collection) -> None:
-        """Take what is still wanted from the next rows."""
-        wanted = range(min(self.count - len(self.graphs), len(collection.graphs)))
-        self.graphs += [collection.graphs[place] for place in wanted]
-        self.names += [f"row {int(collection.rows[place]) + 1}" for place in wanted]
-        if collection.smiles is not None and collection.as_written:
-            self.smiles = [*(self.smiles or []), *(collection.smiles[place] for place in wanted)]
+        """Take what may be wanted from the next rows."""
+        ranks = torch.bucketize(collection.graphs.sizes, torch.tensor(self.limits, dtype=torch.long))  # (G,)
+        for rank, kept in enumerate(self._kept):
+            places = (ranks == rank).nonzero().flatten()[: self.count - len(kept)]
+            kept += [_row(collection, place, rank) for place in places.tolist()]
 
-    def drawable_first(self) -> tuple[Shown, int]:
-        """The same with graphs that are too large to be drawn at the end, and how many are before them."""
-        large = [self.most is not None and (graph.num_nodes or 0) > self.most for graph in self.graphs]
-        order = sorted(range(len(large)), key=large.__getitem__)
-        graphs, names = [self.graphs[place] for place in order], [self.names[place] for place in order]
-        smiles = self.smiles and [self.smiles[place] for place in order]
-        return Shown(self.count, self.most, graphs, names, smiles), large.count(False)
+    @property
+    def rows(self) -> list[Row]:
+        """Those that are shown, the ones that are not drawn at the end."""
+        return [row for kept in self._kept for row in kept][: self.count]
 
-    def undrawn(self, drawable: int) -> list[str]:
-        """One sentence on graphs that are not drawn, none where all are."""
-        left = self.names[drawable:]
+    @property
+    def drawable(self) -> int:
+        """How many of them, the first ones, are drawn."""
+        return sum(row.rank < 2 for row in self.rows)
+
+    @property
+    def smiles(self) -> list[str] | None:
+        """The SMILES of those that are shown, None where there are none in the order of the atoms."""
+        found = [row.smiles for row in self.rows if row.smiles is not None]
+        return found if found and len(found) == len(self.rows) else None
+
+    @property
+    def passed(self) -> int | None:
+        """The first row whose size made it give way to a later one; None where none did."""
+        shown = {row.number for row in self.rows}
+        large = [row.number for kept in self._kept[1:] for row in kept if row.number not in shown]
+        return min(large) if large and min(large) < max(shown) else None
+
+    def notes(self) -> list[str]:
+        """A sentence on rows that gave way to later ones, and one on rows that are not drawn."""
+        words = "gave way in the picture to later rows that can be read; explain a file of them alone to see them large"
+        first = (
+            f"molecules above {self.limits[0]} atoms (row {self.passed} is the first) {words}." if self.passed else ""
+        )
+        return [note for note in (first, self._undrawn()) if note]
+
+    def _undrawn(self) -> str:
+        left = self.rows[self.drawable :]
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        words = f"{more} not drawn: above {self.most} atoms a picture shows nothing; the tables hold their scores."
-        return [f"{left[0]}{words}"] if left else []
+        words = "atoms a picture shows nothing; the tables hold their scores."
+        return f"{left[0].name}{more} not drawn: above {self.limits[1]} {words}" if left else ""
+
+
+def _row(collection: Collection, place: int, rank: int) -> Row:
+    """One graph of a collection."""
+    smiles = collection.smiles[place] if collection.smiles is not None and collection.as_written else None
+    return Row(int(collection.rows[place]) + 1, collection.graphs[place], smiles, rank)
+
+
+def _drawn(model: Trained, shown: Shown, folder: Path, k: int | None) -> dict[str, Any]:
+    """Draw the rows and measure what their scores are worth."""
+    if not shown.drawable:
+        (folder / f"{PICTURE}.png").unlink(missing_ok=True)  # of an earlier call
+    graphs, names = [row.graph for row in shown.rows], [row.name for row in shown.rows]
+    classes = model.meaning.classes
+    return explain_graphs(
+        model.predictor, graphs, folder, names, k, None, shown.smiles, shown.drawable, classes=classes
+    )
 
 
 def score_columns(collection: Collection, scores: Sequence[Tensor], k: int | None) -> tuple[Columns, Columns]:

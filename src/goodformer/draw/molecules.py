@@ -41,12 +41,12 @@ WIDE = 700
 """Pixels from which on the key fits on one line."""
 MIDDLE, START = 0, 1
 """RDKit's codes for the alignment of letters."""
-SMALLEST, LARGEST, WIDEST = 380, 900, 1680
-"""Width in pixels of the panel of a small and of a very large molecule, and of panels side by side."""
+SMALLEST, WIDEST = 380, 1680
+"""Width in pixels of the panel of a small molecule, and of panels side by side."""
 LONGEST_BOND = 0.095
 """Length of a bond as a share of its panel's width, unless the molecule is too large for that."""
-PER_LENGTH = 23
-"""Pixels of a panel for each unit of a molecule's length; a bond is 1.5 units long."""
+PER_LENGTH, TIGHTEST = 23, 10
+"""Pixels of a panel for each unit of a molecule's length, and below how many it gets a wider panel; a bond is 1.5."""
 TITLE_SIZE, LINE = 16, 22
 """Height in pixels of a title's letters, and of its line."""
 BOND = 1.8
@@ -99,8 +99,12 @@ def draw_molecules(
     titles: Sequence[str],
     k: int | None = None,
     caption: str = "chosen: the best bonds",
+    note: str = "",
 ) -> Path:
-    """Draw a grid of molecules, each with the bonds its scores choose; see `draw_molecule`."""
+    """Draw a grid of molecules, each with the bonds its scores choose; see `draw_molecule`.
+
+    A ``note`` is a last line under all, for what the picture does not show.
+    """
     if not len(molecules) == len(edge_indices) == len(scores) == len(titles) or not molecules:
         raise InputError(
             f"draw_molecules got {len(molecules)} molecules, {len(edge_indices)} edge indices, {len(scores)} scores "
@@ -108,7 +112,7 @@ def draw_molecules(
         )
     canvas_of = _canvas_kind(Path(path))
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
-    return _save(_drawing(canvas_of, parts, titles, caption), Path(path))
+    return _save(_drawing(canvas_of, parts, titles, caption, note), Path(path))
 
 
 def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
@@ -217,14 +221,14 @@ def _canvas_kind(path: Path) -> Any:
     return kinds[path.suffix]
 
 
-def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str) -> bytes:
-    """The finished picture: panels in rows, a title under each, a key under all."""
-    columns = min(len(parts), COLUMNS)
+def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str, note: str) -> bytes:
+    """The finished picture: panels in rows, a title under each, a key and a note under all."""
+    columns, width = _panels(parts)
     rows = -(-len(parts) // columns)
-    width = _panel_width(parts, columns)
     height, lines = round(0.8 * width), max(title.count("\n") + 1 for title in titles)
     pitch = height + LINE * lines + 14
-    canvas = canvas_of(columns * width, rows * pitch + _key_height(columns * width), width, height)
+    bottom = rows * pitch + _key_height(columns * width)
+    canvas = canvas_of(columns * width, bottom + LINE * bool(note), width, height)
     canvas.ClearDrawing()
     _set_options(canvas.drawOptions(), width)
     corners = [(place % columns * width, place // columns * pitch) for place in range(len(parts))]
@@ -234,15 +238,22 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str],
     for left, top in corners:
         _draw_frame(canvas, left, top, width, pitch)
     _draw_key(canvas, rows * pitch, columns * width, caption)
+    _write(canvas, note, Point2D(14, bottom), SUBTITLE, START)
     canvas.FinishDrawing()
     text = canvas.GetDrawingText()
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _panel_width(parts: Sequence[Highlights], columns: int) -> int:
-    """Wide enough for the longest molecule, as long as all columns can be looked at together."""
-    wanted = max(SMALLEST, PER_LENGTH * max(part.length for part in parts))
-    return int(min(wanted, LARGEST, WIDEST / columns))
+def _panels(parts: Sequence[Highlights]) -> tuple[int, int]:
+    """How many panels side by side, and the width of each.
+
+    A panel is wide enough for the longest molecule, as long as all can be looked at together; one too large to be read
+    then has fewer beside it, down to none.
+    """
+    longest = max(part.length for part in parts)
+    fitting = int(WIDEST / (TIGHTEST * longest)) if longest else COLUMNS
+    columns = max(min(len(parts), COLUMNS, fitting), 1)
+    return columns, int(min(max(SMALLEST, PER_LENGTH * longest), WIDEST / columns))
 
 
 def _set_options(options: Any, width: int) -> None:
