@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from rdkit import Chem
+from torch_geometric.data import Batch
 
 from goodformer.data import load_benchmark
 from goodformer.data.molecule import featurise
@@ -103,6 +104,26 @@ def test_rates_of_molecules_count_all_of_them(monkeypatch: pytest.MonkeyPatch) -
         assert rates[f"molecules_predicted_per_second{suffix}"] == len(DRUGS)
         assert rates[f"molecules_explained_per_second{suffix}"] == 64
     assert set(rates) <= set(bench.GOALS)
+
+
+def test_batches_of_any_and_of_like_sizes_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step takes as many seconds as its largest graph has nodes."""
+    now = [0.0]
+    order: list[int] = []
+
+    def train(method: object, batches: list[Batch]) -> Callable[[], None]:
+        def step() -> None:
+            order.append(batches[0].num_graphs)
+            now[0] += int(batches[0].ptr.diff().max())
+
+        return step
+
+    monkeypatch.setattr(bench, "trainer", train)
+    monkeypatch.setattr(time, "process_time", lambda: now[0])
+    found = bench.batch_orders({"name": "good-motif", "domain": "size", "graphs": 600}, graphs=320, every=2)
+    assert len(order) == 5 + 3
+    assert found["step_random"] > found["step_by_size"]
+    assert found["random_over_by_size"] == found["step_random"] / found["step_by_size"]
 
 
 def test_the_rivals_on_molecules_are_what_the_rows_say() -> None:

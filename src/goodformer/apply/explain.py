@@ -102,7 +102,8 @@ class Tables:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            for table in (self.answers, *self._writers):
+            opened.enter_context(self.answers)
+            for table in self._writers:
                 opened.enter_context(table)
             self._opened = opened.pop_all()
         return self

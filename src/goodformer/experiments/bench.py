@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine import Predictor
+from goodformer.engine.batches import EpochBatches
 from goodformer.engine.predictor import Recipe
 from goodformer.engine.record import processor
 from goodformer.experiments.drugs import DRUGS
@@ -353,6 +354,31 @@ def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> Pred
     recipe = Recipe(dict(config.model), dict(config.method), bench.features, bench.task)
     torch.manual_seed(0)
     return Predictor(recipe.build(), recipe)
+
+
+def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
+    """Processor seconds of a GOODFormer step on some training graphs, in batches of any sizes and of like sizes.
+
+    Steps are timed in turns. Batches of like sizes differ much among each other, so all of an epoch are timed; of the
+    others, which do not, one in ``every``. No part of `run`, for sizes differ much in real data only.
+    """
+    torch.set_num_threads(1)
+    config, bench = configure(dataset, "goodformer"), load_benchmark(**dataset)
+    recipe = Recipe(dict(config.model), dict(config.method), bench.features, bench.task)
+    torch.manual_seed(0)
+    method = recipe.build()
+    some = torch.randperm(len(bench.splits["train"]), generator=torch.Generator().manual_seed(0))[:graphs]
+    ready = Predictor(method, recipe).prepare(bench.splits["train"].subset(some))
+    orders = [EpochBatches(len(ready), config.training.batch_size, sizes=sizes) for sizes in (None, ready.sizes)]
+    seconds: list[list[float]] = [[], []]
+    for number, batches in enumerate(zip(*orders, strict=True)):
+        for kept, indices in zip(seconds, batches, strict=True):
+            if kept is seconds[1] or number % every == 0:
+                start = time.process_time()
+                trainer(method, [ready.batch(indices)])()
+                kept.append(time.process_time() - start)
+    random, by_size = map(statistics.mean, seconds)
+    return {"step_random": random, "step_by_size": by_size, "random_over_by_size": random / by_size}
 
 
 def memory_ratio() -> dict[str, float]:
