@@ -173,3 +173,12 @@ def test_mistakes_show_before_the_first_run(settings: dict[str, Any], sentence: 
 def test_records_that_are_not_there(comparison: Comparison, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no"):
         compare.records(comparison, tmp_path, [tmp_path / "none.jsonl"])
+
+
+def test_one_seed_and_the_presets_beside_the_papers_figure() -> None:
+    plan = compare.plan(BASIS, "erm,goodformer,goodformer:paper", 1)
+    made = compare.report(plan, {})
+    assert "in %, one seed, no standard deviation; epoch chosen" in sheets.note(made)
+    paper = {row[0].text: row[2] for row in sheets.sheet(made).rows}
+    assert [cell.place for cell in paper.values()] == [2, 1, 0]
+    assert paper["GOODFormer (paper)"].text == paper["GOODFormer"].text == "81.97"

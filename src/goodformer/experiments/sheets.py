@@ -23,6 +23,8 @@ CHANCE = {
     **dict.fromkeys(("good-hiv", "good-sst2", "drugood"), 50.0),
 }
 """Accuracy or ROC-AUC of guessing, in %."""
+REPEATED = ("paper", "as_published")
+"""Presets whose rows repeat the paper's figure of their method, which is marked in the method's own row alone."""
 METRICS = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
 
 
@@ -57,11 +59,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and what stands under it for each row of a report; the best of a ``figure`` are marked."""
+    """A heading and what stands under it for each row of a report; the best of a ``figure`` are marked.
+
+    Those that are ``quoted``, from the paper, are marked once and not for every preset.
+    """
 
     head: str
     cell: Callable[[Report], Cell]
     figure: str = ""
+    quoted: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,15 +122,19 @@ class Sheet:
 def sheet(report: Report) -> Sheet:
     """A comparison's report as a table: the columns that have something to say."""
     columns = list(_columns(report))
-    cells = [[column.cell(row) for row in report["rows"]] for column in columns]
-    name = report["dataset"]["name"]
-    shown = [
-        ranked(one, chance(name, column.figure)) if column.figure else one
-        for column, one in zip(columns, cells, strict=True)
-    ]
+    shown = [_shown(column, report) for column in columns]
     groups = [str(row["group"]) for row in report["rows"]]
     rows = [list(row) for row in zip(*shown, strict=True)]
     return Sheet(title(report), [column.head for column in columns], rows, groups, note(report))
+
+
+def _shown(column: Column, report: Report) -> list[Cell]:
+    """The cells of a column, the best ones marked."""
+    cells = [column.cell(row) for row in report["rows"]]
+    if not column.figure:
+        return cells
+    marked = ranked(cells, chance(report["dataset"]["name"], column.figure))
+    return unrepeated(marked, [row["preset"] for row in report["rows"]]) if column.quoted else marked
 
 
 def grid(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -154,11 +164,8 @@ def title(report: Report) -> str:
 
 def note(report: Report) -> str:
     """What the figures are and how they were chosen."""
-    seeds, rule = count(len(report["seeds"]), "seed"), report["selection"]
-    metric = METRICS.get(str(report["metric"]), "Test score")
-    parts = [
-        f"{metric} in %, mean ± standard deviation over {seeds}; epoch chosen {RULES.get(str(rule), f'by {rule}')}."
-    ]
+    rule, metric = report["selection"], METRICS.get(str(report["metric"]), "Test score")
+    parts = [f"{metric} in %, {over(len(report['seeds']))}; epoch chosen {RULES.get(str(rule), f'by {rule}')}."]
     if any(row["paper"]["ood_test"] for row in report["rows"]):
         parts.append("Paper: its own figures, with all graphs and epochs.")
     if any(row["cost"] for row in report["rows"]):
@@ -170,6 +177,11 @@ def _epochs(report: Report) -> str:
     """The epochs of all rows, where they have the same."""
     epochs = {row["epochs"] for row in report["rows"]}
     return f", {count(epochs.pop(), 'epoch')}" if len(epochs) == 1 else ""
+
+
+def over(seeds: int) -> str:
+    """What figures over some seeds are."""
+    return "one seed, no standard deviation" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
 
 
 def count(number: int, word: str) -> str:
@@ -210,7 +222,7 @@ def _figure_column(figure: str, wanted: int) -> Column:
 def _paper_column(rows: Sequence[Report], figure: str) -> Iterator[Column]:
     """The paper's figures where it has any."""
     if any(row["paper"].get(figure) for row in rows):
-        yield Column("paper", lambda row: number(row["paper"][figure], figure), figure)
+        yield Column("paper", lambda row: number(row["paper"][figure], figure), figure, quoted=True)
 
 
 def number(found: Mapping[str, Any] | None, figure: str) -> Cell:
@@ -254,6 +266,11 @@ def ranked(cells: Sequence[Cell], chance: float | None = None) -> list[Cell]:
         else cell
         for cell in cells
     ]
+
+
+def unrepeated(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:
+    """The cells of a quoted column, none marked that only repeats the figure of its method."""
+    return [replace(cell, place=0) if preset in REPEATED else cell for cell, preset in zip(cells, presets, strict=True)]
 
 
 def _above(cell: Cell, chance: float | None) -> bool:
