@@ -22,7 +22,8 @@ def test_all_artefacts_are_listed(command: Command) -> None:
     answer = command("reproduce")
     assert answer.code == 0
     assert all(name in answer.out for name in artefacts.ARTEFACTS)
-    assert "compare 0 of 4" in answer.out
+    assert "compare 0 of 4 runs and 0 of 4 run folders" in answer.out
+    assert "compare 0 of 18 runs and 0 of 6 inference times" in answer.out
     assert answer.err == "there is no folder results here; --records names a file or folder of records.\n"
     assert [row["name"] for row in command("reproduce", "--format", "json").json] == list(artefacts.ARTEFACTS)
 
@@ -36,9 +37,13 @@ def test_a_table_without_records(command: Command, tmp_path: Path) -> None:
     assert "--methods goodformer:paper,goodformer:mlp-predictor" in answer.out
     assert "goodformer reproduce table-predictor --budget compare --dataset good-motif --run" in answer.out
     assert "no estimate" in answer.out
-    assert command(*words, "--format", "latex", "-o", "deep/it.tex").code == 0
+    written = command(*words, "-o", "deep/it.tex")
+    assert (written.code, written.out) == (0, answer.out)
+    assert written.err.startswith("written to deep/it.tex\n")
     assert (tmp_path / "deep" / "it.tex").read_text().startswith(r"\begin{table}")
-    assert command(*words, "--format", "json").json["gap"]["runs"] == 12
+    assert command(*words, "--json").json == command(*words, "--format", "json", "-o", "-").json
+    assert command(*words, "--json").json["gap"]["runs"] == 12
+    assert "end it in" in command(*words, "-o", "it.png").err
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_mistakes_are_refused(command: Command, words: list[str], sentence: str)
 
 
 def test_gaps_are_trained_exported_and_drawn(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = Artefact("figure-subgraphs", "Figure 2", "tiny", tiny, ("compare",), 1, drawn=True)
+    figure = Artefact("figure-subgraphs", "Figure 2", "tiny", tiny, ("compare",), 1, drawn=True, folders=True)
     monkeypatch.setitem(artefacts.ARTEFACTS, "figure-subgraphs", figure)
     words = ["reproduce", "figure-subgraphs", "--runs", "made"]
     answer = command(*words, "--run", "--export", "made.jsonl", "-o", "pictures/it.png", "--quiet")
@@ -79,5 +84,9 @@ def test_gaps_are_trained_exported_and_drawn(command: Command, tmp_path: Path, m
     (block,) = told.json["blocks"]
     shown = {row["row"]: row["cells"][0]["mean"] for row in block["rows"]}
     assert shown == pytest.approx({line["method"]: 100 * line["ood_test"] for line in lines})
-    assert told.json["gap"] is None
+    assert told.json["there"] == {"runs": [2, 2], "run folders": [0, 2]}  # in runs, where none was trained
+    assert told.json["gap"]["runs"] == 2
+    text = command("reproduce", "figure-subgraphs", "--records", "made.jsonl").out
+    assert "There are 2 of 2 runs and 0 of 2 run folders." in text
+    assert command(*words, "--records", "made.jsonl", "--json").json["gap"] is None
     assert command(*words, "-o", "it.txt").code == 2  # no picture format

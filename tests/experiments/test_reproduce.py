@@ -144,6 +144,21 @@ def test_only_whole_rows_above_chance_are_marked() -> None:
     assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.4] * 3}) == ["IRM"]
 
 
+def test_a_preset_does_not_win_by_the_papers_own_figure() -> None:
+    rows = "erm,goodformer,goodformer:paper,goodformer:as_published"
+    block = report("table-main", [], methods=rows, datasets="good-motif")["blocks"][0]
+    marked = {row[0].text: row[2].place for row in reproduce.sheet(block).rows}
+    assert marked == {"ERM": 2, "GOODFormer": 1, "GOODFormer (paper)": 0, "GOODFormer (as_published)": 0}
+    assert {row[2].text for row in reproduce.sheet(block).rows[1:]} == {"81.97"}
+
+
+def test_one_seed_has_no_deviation() -> None:
+    one = artefact("table-main")
+    told = [reproduce.note(reproduce.report(one, one.blocks("compare", seeds), {})["blocks"][0]) for seeds in (1, 2)]
+    assert "One seed, no standard deviation; epoch chosen" in told[0]
+    assert "Mean ± standard deviation over 2 seeds; epoch chosen" in told[1]
+
+
 def test_no_budget_is_shown_for_another() -> None:
     records = [made("erm", seed, ood_test=0.5) for seed in range(3)]
     full, reduced = (cells(report("table-main", records, budget)["blocks"][0])["ERM"] for budget in ("full", "compare"))
@@ -215,7 +230,7 @@ def test_latex_and_json() -> None:
     made_of = report("table-predictor", [made("goodformer:paper", 0, ood_test=0.5)])
     json.dumps(made_of, allow_nan=False)
     text = reproduce.latex(made_of)
-    assert r"GOODFormer (paper) & 50.00 (1 of 3 seeds) & \textbf{81.97}{\scriptsize$\pm$16.74}" in text
+    assert r"GOODFormer (paper) & 50.00 (1 of 3 seeds) & 81.97{\scriptsize$\pm$16.74}" in text
     assert "% not run: goodformer compare --dataset good-motif" in text
 
 
@@ -265,10 +280,20 @@ def test_a_whole_artefact_counts_a_run_once() -> None:
         "runs": 18,
         "seconds": None,
         "unknown": 18,
+        "times": 6,
     }
     everything = {key: record(config) for block in blocks for key, config in block.configs.items()}
-    assert reproduce.report(one, blocks, everything)["gap"] is None
-    assert reproduce.coverage(one, everything) == {"full": (0, 18), "compare": (18, 18)}
+    report = reproduce.report(one, blocks, everything)
+    command = "goodformer reproduce table-runtime --budget compare --run  # 6 inference times, no estimate"
+    assert [reproduce.missing(block) for block in report["blocks"]] == [[command]]
+    assert (report["gap"]["runs"], report["gap"]["times"]) == (0, 6)
+    assert reproduce.coverage(one, everything) == {
+        "full": {"runs": (0, 18), "inference times": (0, 6)},
+        "compare": {"runs": (18, 18), "inference times": (0, 6)},
+    }
+    timed = {key: {**line, "inference": {"graphs": 1, "processor_seconds": 1.0}} for key, line in everything.items()}
+    assert reproduce.coverage(one, timed)["compare"]["inference times"] == (6, 6)
+    assert reproduce.report(one, blocks, timed)["gap"] is None
 
 
 def test_estimates_by_hand() -> None:
@@ -357,8 +382,8 @@ def test_inference_does_not_touch_the_random_numbers_of_others(tmp_path: Path, m
 def test_the_page_is_what_the_records_say() -> None:
     """Committed tables are those of the committed records under today's settings; ``make docs`` mends it."""
     text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
-    assert reproduce.page(ROOT / "results", ROOT / "docs" / "images") in text
-    assert headline.table(ROOT / "results") in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert reproduce.page([ROOT / "results"], ROOT / "docs" / "images") in text
+    assert headline.table([ROOT / "results"]) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_ceiling_is_the_share_of_labels_that_noise_left_alone(
@@ -390,11 +415,14 @@ def test_the_short_table_holds_ours_the_same_network_under_erm_and_the_papers(
         for (row, seed), config in plan.configs.items()
         if row == headline.OURS or seed == 0
     ]
-    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    sources = [tmp_path / f"seed-{seed}.jsonl" for seed in range(2)]  # all are read, not the first one only
+    for seed, source in enumerate(sources):
+        own = [json.dumps(line) + "\n" for line in lines if line["config"]["seed"] == seed]
+        source.write_text("".join(own), encoding="utf-8")
     page = tmp_path / "page.md"
     page.write_text("<!-- headline: begin -->\n<!-- headline: end -->\n", encoding="utf-8")
-    assert reproduce.write(tmp_path, page)
-    assert not reproduce.write(tmp_path, page)
+    assert reproduce.write(sources, page)
+    assert not reproduce.write(sources, page)
     rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| GOOD")]
     assert rows == [
         "| GOOD-Motif basis | 90.50 ±0.71 | 80.00 ±0.00 | 93.00 | 0.950 ±0.000 | 0.990 ±0.000 | 90.00 (1 seed) "

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.compare import Format, print_or_save, watching
+from goodformer.cli.compare import RESULTS, Format, FormatOption, chosen_format, print_or_save, recorded, watching
 
 if TYPE_CHECKING:
     from goodformer.experiments.artefacts import Artefact, Block
-    from goodformer.experiments.tables import Record
-
-RESULTS = Path("results")
 
 
 def command(
@@ -40,7 +37,7 @@ def command(
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.text,
+    form: FormatOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write the tables here, or the figure (png, svg, pdf)."),
@@ -50,6 +47,7 @@ def command(
         typer.Option(metavar="PAGE", help="Write all artefacts, or the short table, between the markers of this page."),
     ] = None,
     quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show a table or figure of the paper from records, ours beside the paper's, and the commands for what is not run.
 
@@ -59,88 +57,114 @@ def command(
       goodformer reproduce table-main --budget compare
       goodformer reproduce table-ablation --dataset good-motif --seeds 1 --run --export results/ablation.jsonl
       goodformer reproduce figure-sensitivity -o sensitivity.png
-      goodformer reproduce table-precision --format latex -o precision.tex
+      goodformer reproduce table-precision -o precision.tex
 
     A record counts where its settings are those the run would be trained with now. Training can be stopped and given
     again at any time; the exit code is 1 where a run failed.
     """
-    with output.working():
-        from goodformer.experiments import artefacts, reproduce
-
-        sources = records or [path for path in (RESULTS,) if path.is_dir()]
-        if page:
-            changed = reproduce.write(sources[0] if sources else RESULTS, page)
-            typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
+    sources = recorded(records)
+    if page:
+        _write(sources, page)
     if name is None:
-        _list(sources, seeds, form)
+        _list(sources, runs, seeds, as_json or form is Format.json)
         _tell(sources)
         return
-    with output.working():
-        one = artefacts.artefact(name)
-        blocks = artefacts.narrowed(one.blocks(budget, seeds), dataset, methods)
-        known = reproduce.known(blocks, sources, runs)
-        failures: dict[str, str] = {}
-        if run:
-            weights = {} if one.name == "figure-subgraphs" else known  # a picture needs run folders, not records
-            failures = _train(blocks, weights, runs, jobs, threads, quiet, export)
-        measured = _measured(blocks, known, threads) if run else []
-        if export:
-            reproduce.export(blocks, runs, export, measured)
-        known = reproduce.timed(reproduce.known(blocks, sources, runs), measured)
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
-    words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
-    report = reproduce.report(one, blocks, known, words)
-    if one.drawn and out:
-        _draw(one, blocks, report, runs, out)
-        out = None
-    _deliver(report, form, out)
+    part = _part(name, sources, runs, chosen)
+    written = chosen_format(form, None if part.one.drawn else out)
+    failures, measured = _run(part, jobs, threads, quiet, export) if run else ({}, [])
+    report = _report(part, export, measured)
+    if part.one.drawn and out:
+        _draw(part, report, out)
+    _deliver(report, written, None if part.one.drawn else out, as_json)
     _tell(sources)
+    _end(failures)
+
+
+class Part(NamedTuple):
+    """What of an artefact is asked for, where its records and runs lie, and the options that chose it."""
+
+    one: Artefact
+    blocks: list[Block]
+    sources: list[Path]
+    runs: Path
+    words: list[str]
+
+
+def _part(name: str, sources: list[Path], runs: Path, chosen: Mapping[str, Any]) -> Part:
+    """An artefact, or what options chose of it."""
+    with output.working():
+        from goodformer.experiments import artefacts
+
+        one = artefacts.artefact(name)
+        blocks = one.blocks(chosen["--budget"], chosen["--seeds"])
+        kept = artefacts.narrowed(blocks, chosen["--dataset"], chosen["--methods"])
+    words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
+    return Part(one, kept, sources, runs, words)
+
+
+def _run(
+    part: Part, jobs: int, threads: int, quiet: bool, export: Path | None
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Train and measure the gaps: why runs failed, by id, and the records of how long predicting takes.
+
+    What is finished is exported even if the rest is stopped.
+    """
+    with output.working():
+        from goodformer.cli.locate import limit_threads
+        from goodformer.experiments import reproduce
+
+        known = reproduce.known(part.blocks, part.sources, part.runs)
+        done = {} if part.one.folders else known  # a picture needs run folders, not records
+        try:
+            with watching(quiet) as watch:
+                failures = reproduce.train(part.blocks, done, part.runs, jobs, threads, watch)
+        except KeyboardInterrupt:
+            if export:
+                reproduce.export(part.blocks, part.runs, export)
+            raise
+        limit_threads(threads)
+        return failures, reproduce.measure(part.blocks, known)
+
+
+def _report(part: Part, export: Path | None, measured: list[dict[str, Any]]) -> dict[str, Any]:
+    """The artefact from all that is known of it by now; finished runs are exported first."""
+    with output.working():
+        from goodformer.experiments import reproduce
+
+        if export:
+            reproduce.export(part.blocks, part.runs, export, measured)
+        known = reproduce.timed(reproduce.known(part.blocks, part.sources, part.runs), measured)
+        return reproduce.report(part.one, part.blocks, known, part.words, part.runs)
+
+
+def _write(sources: list[Path], page: Path) -> None:
+    """Write all artefacts, or the short table, into a page."""
+    with output.working():
+        from goodformer.experiments import reproduce
+
+        changed = reproduce.write(sources or [RESULTS], page)
+    typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
+
+
+def _end(failures: dict[str, str]) -> None:
+    """Say which runs failed, and stop with exit code 1 where some did."""
     for identity, reason in failures.items():
         typer.echo(f"run {identity} failed: {reason}", err=True)
     if failures:
         raise typer.Exit(1)
 
 
-def _train(
-    blocks: list[Block],
-    known: dict[str, Record],
-    runs: Path,
-    jobs: int,
-    threads: int,
-    quiet: bool,
-    export: Path | None,
-) -> dict[str, str]:
-    """Train the gaps; what is finished is exported even if the rest is stopped."""
-    from goodformer.experiments import reproduce
-
-    try:
-        with watching(quiet) as watch:
-            return reproduce.train(blocks, known, runs, jobs, threads, watch)
-    except KeyboardInterrupt:
-        if export:
-            reproduce.export(blocks, runs, export)
-        raise
-
-
-def _measured(blocks: list[Block], known: dict[str, Record], threads: int) -> list[dict[str, Any]]:
-    """Records of how long predicting takes, where a column asks for it."""
-    from goodformer.cli.locate import limit_threads
-    from goodformer.experiments import reproduce
-
-    limit_threads(threads)
-    return reproduce.measure(blocks, known)
-
-
-def _draw(one: Artefact, blocks: list[Block], report: dict[str, Any], runs: Path, out: Path) -> None:
+def _draw(part: Part, report: dict[str, Any], out: Path) -> None:
     """Draw a figure."""
     from goodformer.draw.subgraphs import save
     from goodformer.experiments import reproduce, reproduce_picture
 
     with output.working():
-        if one.name == "figure-sensitivity":
-            figure = reproduce_picture.sensitivity(report)
+        if part.one.folders:
+            figure = reproduce_picture.subgraphs(reproduce.drawn(part.blocks, part.runs))
         else:
-            figure = reproduce_picture.subgraphs(reproduce.drawn(blocks, runs))
+            figure = reproduce_picture.sensitivity(report)
         typer.echo(f"{save(figure, out)} drawn", err=True)
 
 
@@ -150,24 +174,25 @@ def _tell(sources: list[Path]) -> None:
         typer.echo(f"there is no folder {RESULTS} here; --records names a file or folder of records.", err=True)
 
 
-def _list(sources: list[Path], seeds: int | None, form: Format) -> None:
+def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> None:
     """All artefacts with one line each and how much of them is there."""
-    from goodformer.experiments import artefacts, reproduce
+    with output.working():
+        from goodformer.experiments import artefacts, reproduce
 
-    known = reproduce.known([], sources)
-    rows = []
-    for one in artefacts.ARTEFACTS.values():
-        there = reproduce.coverage(one, known, seeds)
-        told = ", ".join(f"{budget} {done} of {wanted}" for budget, (done, wanted) in there.items())
-        rows.append([one.name, one.place, one.about, told])
-    if form is Format.json:
+        known = reproduce.known([], sources)
+        rows = []
+        for one in artefacts.ARTEFACTS.values():
+            there = reproduce.coverage(one, known, seeds, runs)
+            told = ", ".join(f"{budget} {reproduce.in_words(part)}" for budget, part in there.items())
+            rows.append([one.name, one.place, one.about, told])
+    if as_json:
         output.document([dict(zip(("name", "place", "about", "runs"), row, strict=True)) for row in rows])
     else:
-        heads, note = ["artefact", "paper", "what", "runs recorded"], "Show one by goodformer reproduce ARTEFACT."
+        heads, note = ["artefact", "paper", "what", "there"], "Show one by goodformer reproduce ARTEFACT."
         typer.echo(output.table_text(heads, rows, note=note))
 
 
-def _deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
+def _deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool) -> None:
     """Print the tables; with a file, write them there and print them for people."""
     from goodformer.experiments import reproduce
 
@@ -177,7 +202,7 @@ def _deliver(report: dict[str, Any], form: Format, out: Path | None) -> None:
         Format.latex: lambda: reproduce.latex(report),
         Format.json: lambda: output.document_text(report),
     }
-    print_or_save(made, form, out, lambda: _show(report))
+    print_or_save(made, form, out, lambda: _show(report), as_json)
 
 
 def _text(report: dict[str, Any]) -> str:

@@ -142,6 +142,7 @@ class Artefact:
         budgets: Budgets it is shown under.
         seeds: Seeds each row has.
         drawn: Whether it is a picture.
+        folders: Whether it needs the run folders themselves: records have no weights.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Artefact:
     budgets: tuple[str, ...] = (FULL, REDUCED)
     seeds: int = 3
     drawn: bool = False
+    folders: bool = False
 
     def blocks(self, budget: str | None = None, seeds: int | None = None) -> list[Block]:
         """What it is made of, under all its budgets or under one."""
@@ -338,7 +340,14 @@ ARTEFACTS = {
         Artefact("table-main", "Table 3", "all methods on all benchmarks, OOD test", _main),
         Artefact("table-precision", "Table 4", "Precision@10 and edge AUC of the found subgraphs", _precision),
         Artefact(
-            "figure-subgraphs", "Figure 2", "found subgraphs beside the true ones", _subgraphs, (REDUCED,), 1, True
+            "figure-subgraphs",
+            "Figure 2",
+            "found subgraphs beside the true ones",
+            _subgraphs,
+            (REDUCED,),
+            1,
+            drawn=True,
+            folders=True,
         ),
         Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or taken away", _ablation),
         Artefact(

@@ -25,9 +25,9 @@ BENCHMARKS: dict[str, Mapping[str, Any]] = {
 HEAD = ("", "OOD test", "last epoch", "ceiling", "Precision@10", "edge AUC", "ERM, same inputs", "paper", "seeds")
 
 
-def table(results: Path) -> str:
-    """The table in Markdown, from the records of a folder; benchmarks without a record are left out."""
-    found = compare.recorded([results])
+def table(sources: Sequence[Path]) -> str:
+    """The table in Markdown, from records in files or folders; benchmarks without a record are left out."""
+    found = compare.recorded(sources)
     rows = [_row(title, dataset, found) for title, dataset in BENCHMARKS.items()]
     return markdown_table(HEAD, [row for row in rows if row])
 

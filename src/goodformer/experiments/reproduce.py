@@ -18,7 +18,7 @@ from goodformer.experiments.artefacts import ARTEFACTS, FIGURES, INFERENCE, Arte
 from goodformer.experiments.compare import Comparison
 from goodformer.experiments.competitors import ALL, PAPER, Competitor
 from goodformer.experiments.pace import Paces, duration
-from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, chance, count, ranked
+from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, chance, count, over, ranked, unrepeated
 from goodformer.experiments.tables import Record, insert, moments, written
 from goodformer.registry import InputError
 
@@ -80,9 +80,18 @@ def drawn(blocks: Sequence[Block], root: Path) -> dict[str, Run]:
 
 def measure(blocks: Iterable[Block], found: Mapping[str, Record]) -> list[dict[str, Any]]:
     """Records of how long predicting takes, for the columns that ask for it and have none."""
+    return [inference.measure(config) for key, config in _timed_configs(blocks).items() if not _timed(found, key)]
+
+
+def _timed_configs(blocks: Iterable[Block]) -> dict[str, RunConfig]:
+    """The runs that columns ask the time of predicting of, by their ids."""
     columns = [column for block in blocks for column in block.columns if column.figure == INFERENCE]
-    configs = {config.id: config for column in columns for config in column.comparison.configs.values()}
-    return [inference.measure(config) for key, config in configs.items() if INFERENCE not in found.get(key, {})]
+    return {config.id: config for column in columns for config in column.comparison.configs.values()}
+
+
+def _timed(found: Mapping[str, Record], identity: str) -> bool:
+    """Whether there is a record of how long a run's method needs to predict."""
+    return INFERENCE in found.get(identity, {})
 
 
 def export(blocks: Iterable[Block], root: Path, path: Path, measured: Sequence[dict[str, Any]] = ()) -> None:
@@ -106,7 +115,11 @@ def _check(path: Path, lines: Sequence[Any]) -> None:
 
 
 def report(
-    one: Artefact, blocks: Sequence[Block], found: Mapping[str, Record], chosen: Sequence[str] = ()
+    one: Artefact,
+    blocks: Sequence[Block],
+    found: Mapping[str, Record],
+    chosen: Sequence[str] = (),
+    root: Path | None = None,
 ) -> dict[str, Any]:
     """An artefact as plain values: every cell, what stands beside it, and the commands that would fill the gaps.
 
@@ -115,20 +128,30 @@ def report(
         blocks: Its blocks, or some of them.
         found: Records by id.
         chosen: Options of the command that chose these blocks.
+        root: Where run folders lie; those that an artefact needs and that are not there are a gap, too.
     """
     paces = Paces(found.values())
-    absent = {key: config for block in blocks for key, config in block.configs.items() if not trained(found, key)}
+    configs = {key: config for block in blocks for key, config in block.configs.items()}
+    folders = root if one.folders else None
+    absent = [config for key, config in configs.items() if not (trained(found, key) and _kept(config, folders))]
+    times = sum(not _timed(found, key) for key in _timed_configs(blocks))
     command = shlex.join(["goodformer", "reproduce", one.name, *chosen, "--run"])
     return {
         "artefact": one.name,
         "place": one.place,
         "about": one.about,
-        "blocks": [_block(block, found, paces) for block in blocks],
-        "gap": {"command": command, **_cost(absent.values(), paces)} if absent else None,
+        "blocks": [_block(one, block, found, paces) for block in blocks],
+        "there": {} if folders is None else coverage_of(one, blocks, found, folders),
+        "gap": {"command": command, **_cost(absent, paces), "times": times} if absent or times else None,
     }
 
 
-def _block(block: Block, found: Mapping[str, Record], paces: Paces) -> dict[str, Any]:
+def _kept(config: RunConfig, root: Path | None) -> bool:
+    """Whether the folder of a finished run is there, where one is asked for."""
+    return root is None or Run(root / config.folder_name).finished
+
+
+def _block(one: Artefact, block: Block, found: Mapping[str, Record], paces: Paces) -> dict[str, Any]:
     """One block of a report."""
     return {
         "title": block.title,
@@ -141,12 +164,21 @@ def _block(block: Block, found: Mapping[str, Record], paces: Paces) -> dict[str,
                 "row": row.name,
                 "title": row.title,
                 "group": row.group,
+                "preset": row.preset,
                 "cells": [_entry(column, row, found) for column in block.columns],
             }
             for row in block.rows
         ],
-        "gaps": list(gaps(block, found, paces)),
+        "gaps": [*gaps(block, found, paces), *_untimed(one, block, found)],
     }
+
+
+def _untimed(one: Artefact, block: Block, found: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
+    """The command that would tell how long predicting takes, where a block asks for it and it is not known."""
+    times = sum(not _timed(found, key) for key in _timed_configs([block]))
+    if times:
+        words = ["goodformer", "reproduce", one.name, "--budget", block.columns[0].comparison.budget, "--run"]
+        yield {"command": shlex.join(words), "runs": 0, "seconds": None, "unknown": 0, "times": times}
 
 
 def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[str, Any]:
@@ -220,13 +252,29 @@ def _command(comparison: Comparison, names: Sequence[str]) -> str:
     return shlex.join([*words, *(word for line in settings for word in ("--set", line))])
 
 
-def coverage(one: Artefact, found: Mapping[str, Record], seeds: int | None = None) -> dict[str, tuple[int, int]]:
-    """Runs with a record and all runs, by budget."""
-    told = {}
-    for budget in one.budgets:
-        wanted = {identity for block in one.blocks(budget, seeds) for identity in block.configs}
-        told[budget] = (sum(trained(found, identity) for identity in wanted), len(wanted))
+def coverage(
+    one: Artefact, found: Mapping[str, Record], seeds: int | None = None, root: Path | None = None
+) -> dict[str, dict[str, tuple[int, int]]]:
+    """How much of an artefact is there, by budget."""
+    return {budget: coverage_of(one, one.blocks(budget, seeds), found, root) for budget in one.budgets}
+
+
+def coverage_of(
+    one: Artefact, blocks: Sequence[Block], found: Mapping[str, Record], root: Path | None = None
+) -> dict[str, tuple[int, int]]:
+    """What is there and what is wanted: records of runs, and where it takes these, times of predicting, run folders."""
+    configs = {key: config for block in blocks for key, config in block.configs.items()}
+    told = {"runs": (sum(trained(found, key) for key in configs), len(configs))}
+    if times := _timed_configs(blocks):
+        told["inference times"] = (sum(_timed(found, key) for key in times), len(times))
+    if one.folders and root is not None:
+        told["run folders"] = (sum(_kept(config, root) for config in configs.values()), len(configs))
     return told
+
+
+def in_words(told: Mapping[str, Sequence[int]]) -> str:
+    """How much is there, in a few words."""
+    return " and ".join(f"{done} of {wanted} {what}" for what, (done, wanted) in told.items())
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -245,7 +293,8 @@ def sheet(block: Mapping[str, Any]) -> Sheet:
         columns.append(_cells(entries, figure, unit, level, [_missing(entry) for entry in entries]))
         if any(beside):
             heads.append(column["beside"])
-            columns.append(_cells([entry or {"mean": None, "std": None} for entry in beside], figure, unit, level))
+            quoted = _cells([entry or {"mean": None, "std": None} for entry in beside], figure, unit, level)
+            columns.append(unrepeated(quoted, [row["preset"] for row in block["rows"]]))
     groups = [str(row["group"]) for row in block["rows"]]
     return Sheet(_title(block), heads, [list(row) for row in zip(*columns, strict=True)], groups, note(block))
 
@@ -293,11 +342,12 @@ def note(block: Mapping[str, Any]) -> str:
     seeds = max(column["seeds"] for column in block["columns"])
     rules = {RULES[column["selection"]] for column in block["columns"]}
     rule = rules.pop() if len(rules) == 1 else "as each column says"
-    parts = [
-        f"{of[0].upper()}{of[1:]}.",
-        f"Mean ± standard deviation over {count(seeds, 'seed')}; epoch chosen {rule}.",
-    ]
+    parts = [f"{_capital(of)}.", f"{_capital(over(seeds))}; epoch chosen {rule}."]
     return " ".join(part for part in (*parts, block["note"]) if part)
+
+
+def _capital(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _facts(column: Mapping[str, Any]) -> str:
@@ -312,22 +362,26 @@ def missing(block: Mapping[str, Any]) -> list[str]:
 
 
 def rest(one: Mapping[str, Any]) -> list[str]:
-    """The command that would run all that an artefact lacks, with its time."""
-    return [_line(one["gap"])] if one["gap"] else []
+    """What is there of an artefact that takes more than records, and the command that would run all that it lacks."""
+    there = [f"There are {in_words(one['there'])}."] if one.get("there") else []
+    return [*there, *([_line(one["gap"])] if one["gap"] else [])]
 
 
 def _line(gap: Mapping[str, Any]) -> str:
     """A command and how long it may take."""
-    runs = count(gap["runs"], "run")
+    times = count(gap["times"], "inference time") if gap.get("times") else ""
+    runs = count(gap["runs"], "run") if gap["runs"] or not times else ""
+    what = " and ".join(part for part in (runs, times) if part)
     if gap["seconds"] is None:
-        return f"{gap['command']}  # {runs}, no estimate"
+        return f"{gap['command']}  # {what}, no estimate"
     more = f", no estimate for {gap['unknown']} of them" if gap["unknown"] else ""
-    return f"{gap['command']}  # {runs}, about {duration(gap['seconds'])} of one core{more}"
+    return f"{gap['command']}  # {what}, about {duration(gap['seconds'])} of one core{more}"
 
 
 def markdown(one: Mapping[str, Any]) -> str:
     """An artefact in Markdown: its tables, and under each what is not run."""
-    everything = ["All of it:", _fenced(rest(one))] if len(one["blocks"]) > 1 and one["gap"] else []
+    wanted = one.get("there") or (len(one["blocks"]) > 1 and one["gap"])
+    everything = ["All of it:", _fenced(rest(one))] if wanted else []
     return "\n\n".join([*(_markdown(block) for block in one["blocks"]), *everything])
 
 
@@ -354,9 +408,9 @@ HEADLINE = "headline"
 """Marker of the short table."""
 
 
-def page(results: Path, images: Path) -> str:
+def page(sources: Sequence[Path], images: Path) -> str:
     """All artefacts in Markdown, from records alone, with their pictures where these are drawn."""
-    found = known([], [results])
+    found = known([], sources)
     return "\n\n".join(_section(one, report(one, one.blocks(), found), images) for one in ARTEFACTS.values())
 
 
@@ -381,8 +435,8 @@ def _unbegun(block: Mapping[str, Any]) -> str:
     return f"### {_title(block)}\n\nNothing of it is recorded yet ({rows}).\n\n{_fenced(missing(block))}"
 
 
-def write(results: Path = Path("results"), target: Path = Path("docs/reproduce.md")) -> bool:
+def write(sources: Sequence[Path] = (Path("results"),), target: Path = Path("docs/reproduce.md")) -> bool:
     """Put all artefacts, or the short table of a page that asks for it, between the page's markers; True if changed."""
     if target.is_file() and f"<!-- {HEADLINE}: begin -->" in target.read_text(encoding="utf-8"):
-        return insert(target, HEADLINE, headline.table(results))
-    return insert(target, "artefacts", page(results, target.parent / "images"))
+        return insert(target, HEADLINE, headline.table(sources))
+    return insert(target, "artefacts", page(sources, target.parent / "images"))
