@@ -152,7 +152,7 @@ def bond_length(path: Path, number: int) -> float:
 
 def test_each_molecule_fills_its_own_panel(tmp_path: Path) -> None:
     shares = {}
-    for name, other in (("small", "CCCC"), ("large", "C" * 44)):
+    for name, other in (("small", "CCCC"), ("large", "C" * 34)):
         both = [graph_of("CCCC"), graph_of(other)]
         path = tmp_path / f"{name}.svg"
         ends = [graph.edge_index for graph in both]

@@ -45,7 +45,7 @@ SMALLEST, WIDEST = 380, 1680
 """Width in pixels of the panel of a small molecule, and of panels side by side."""
 LONGEST_BOND = 0.095
 """Length of a bond as a share of its panel's width, unless the molecule is too large for that."""
-PER_LENGTH, TIGHTEST = 23, 14
+PER_LENGTH, TIGHTEST = 23, 18
 """Pixels of a panel for each unit of a molecule's length, and below how many it gets a wider panel; a bond is 1.5."""
 TITLE_SIZE, LINE = 16, 22
 """Height in pixels of a title's letters, and of its line."""
