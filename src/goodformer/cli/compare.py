@@ -42,7 +42,7 @@ def command(
         str, typer.Option(metavar="ROW,ROW", help="Rows: all, or names, METHOD on MODEL, ROW:PRESET.")
     ] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds each row is trained with.")] = 3,
-    budget: Annotated[str, typer.Option(help="The same for all rows: compare, quick or full.")] = "compare",
+    budget: Annotated[str, typer.Option(help="The same for all rows: compare, quick, short or full.")] = "compare",
     overrides: options.Set = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, each in its own process.")] = 2,
     threads: options.Threads = 1,

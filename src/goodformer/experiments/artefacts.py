@@ -16,7 +16,8 @@ from goodformer.experiments.presets import check_budget, presets
 from goodformer.experiments.tables import Record
 from goodformer.registry import InputError, unknown
 
-FULL, REDUCED = "full", BUDGET
+FULL, SHORT, REDUCED = "full", "short", BUDGET
+"""Budgets of tables: everything; all graphs of GOOD-Motif and few epochs; few graphs and few epochs."""
 INFERENCE = "inference"
 """Kind of the records that tell how long predicting takes."""
 TRAINED, PREDICTED = 18_000, 3_000
@@ -179,6 +180,7 @@ OTHERS = {
 EPOCHS = {"good-hiv": 3, "good-sst2": 3, "good-twitter": 8, "drugood": 8}
 """Epochs of a reduced budget on data whose graphs it does not cut."""
 
+ALIKE = "erm on goodformer alike"
 PRESETS = "goodformer:paper,goodformer:as_published"
 CHANGES = "goodformer:without-entropy,goodformer:gil-generator,goodformer:without-encoder,goodformer:laplacian-input"
 CHANGED = "default-"
@@ -217,25 +219,41 @@ def _columns(data: Mapping[str, Any], rows: str, budget: str, seeds: int, **more
     return tuple(Column(head, compared(dataset, rows, budget, seeds), **more) for head, dataset in data.items())
 
 
+def _paper_data(budget: str) -> Mapping[str, Mapping[str, Any]]:
+    """Data of the paper's smaller tables; the short budget is for GOOD-Motif."""
+    return MOTIF if budget == SHORT else {**MOTIF, **HIV}
+
+
+def _told_by(
+    data: Mapping[str, Any], rows: str, budget: str, seeds: int, figures: Mapping[str, str]
+) -> Iterator[Column]:
+    """A column for each data set and figure, called by both."""
+    for head, dataset in data.items():
+        for label, figure in figures.items():
+            yield Column(f"{head}{label}", compared(dataset, rows, budget, seeds), figure)
+
+
 def _main(budget: str, seeds: int) -> list[Block]:
+    if budget == SHORT:
+        rows, figures = f"{ALIKE},{PRESETS},goodformer", {"": "ood_test", " Precision@10": "precision_at_10"}
+        return [Block("The three presets", tuple(_told_by(MOTIF, rows, budget, seeds, figures)), f"{COMMON} {SAME}")]
     data = {**MOTIF, **HIV, **(THEIRS if budget == FULL else OTHERS)}
     columns = _columns(data, f"{ALL},{PRESETS}", budget, seeds)
-    own = "erm on goodformer alike"
-    alike = f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{own},goodformer"
+    alike = f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{ALIKE},goodformer"
     if budget != FULL:
         same = Block("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), SAME)
         return [Block("Main table", columns, COMMON), same]
     shifted = {f"{head}, concept": {**dataset, "shift": "concept"} for head, dataset in MOTIF.items()}
-    concept = _columns(shifted, f"{own},goodformer", budget, seeds, figure="concept", beside="GOOD")
+    concept = _columns(shifted, f"{ALIKE},goodformer", budget, seeds, figure="concept", beside="GOOD")
     quoted = tuple(competitors("erm,irm,vrex,dir,gsat,ciga", "good-motif"))
     note = (
         "The paper has no concept shift; GOOD: that benchmark's leaderboard (github.com/divelab/GOOD), ten runs on GIN."
     )
     return [
         Block("Main table", columns, COMMON),
-        Block("Same inputs", _columns(MOTIF, f"{own},goodformer", budget, seeds, beside=""), SAME),
+        Block("Same inputs", _columns(MOTIF, f"{ALIKE},goodformer", budget, seeds, beside=""), SAME),
         Block("Same inputs, concept shift", concept, f"{note} {SAME}", quoted),
-        Block("Other rules of choosing the epoch", _rules(f"{own},{PRESETS},goodformer", seeds), RULE_NOTE),
+        Block("Other rules of choosing the epoch", _rules(f"{ALIKE},{PRESETS},goodformer", seeds), RULE_NOTE),
     ]
 
 
@@ -257,22 +275,15 @@ def _rules(rows: str, seeds: int) -> tuple[Column, ...]:
 
 def _precision(budget: str, seeds: int) -> list[Block]:
     rows = f"dir,grea,gil,gsat,ciga,imold,cal-plus,goodformer,{PRESETS}"
-    columns = tuple(
-        Column(f"{head} {label}", compared(dataset, rows, budget, seeds), figure)
-        for head, dataset in MOTIF.items()
-        for label, figure in (("Precision@10", "precision_at_10"), ("edge AUC", "edge_auc"))
-    )
-    return [
-        Block(
-            "Finding the invariant subgraph", columns, "On OOD test graphs, at the epoch and weights of the accuracy."
-        )
-    ]
+    figures = {" Precision@10": "precision_at_10", " edge AUC": "edge_auc"}
+    note = "On OOD test graphs, at the epoch and weights of the accuracy."
+    return [Block("Finding the invariant subgraph", tuple(_told_by(MOTIF, rows, budget, seeds, figures)), note)]
 
 
 def _ablation(budget: str, seeds: int) -> list[Block]:
     rows = f"goodformer:paper,{CHANGES},goodformer:signnet-input"
-    theirs = Block("Ablation of the paper's GOODFormer", _columns({**MOTIF, **HIV}, rows, budget, seeds))
-    if budget == FULL:
+    theirs = Block("Ablation of the paper's GOODFormer", _columns(_paper_data(budget), rows, budget, seeds))
+    if budget != REDUCED:
         return [theirs]
     changes = ",".join(f"goodformer:{name}" for name in presets("goodformer") if name.startswith(CHANGED))
     columns = tuple(
@@ -286,12 +297,12 @@ def _ablation(budget: str, seeds: int) -> list[Block]:
 
 def _predictor(budget: str, seeds: int) -> list[Block]:
     rows = "goodformer:paper,goodformer:mlp-predictor"
-    return [Block("Graph transformer or MLP as predictor", _columns({**MOTIF, **HIV}, rows, budget, seeds))]
+    return [Block("Graph transformer or MLP as predictor", _columns(_paper_data(budget), rows, budget, seeds))]
 
 
 def _shift_level(budget: str, seeds: int) -> list[Block]:
     data = {f"SP-Motif b={bias}": {"name": "sp-motif", "bias": bias} for bias in (0.5, 0.7, 0.9)}
-    rows = f"gps,exphormer,erm on goodformer alike,goodformer,{PRESETS}"
+    rows = f"gps,exphormer,{ALIKE},goodformer,{PRESETS}"
     return [Block("Levels of shift", _columns(data, rows, budget, seeds), f"{COMMON} {SAME}")]
 
 
@@ -334,10 +345,11 @@ def _subgraphs(budget: str, seeds: int) -> list[Block]:
     return [Block("Runs that are drawn", columns, "The picture needs their run folders: records have no weights.")]
 
 
+EVERY = (FULL, SHORT, REDUCED)
 ARTEFACTS = {
     artefact.name: artefact
     for artefact in (
-        Artefact("table-main", "Table 3", "all methods on all benchmarks, OOD test", _main),
+        Artefact("table-main", "Table 3", "all methods on all benchmarks, OOD test", _main, EVERY),
         Artefact("table-precision", "Table 4", "Precision@10 and edge AUC of the found subgraphs", _precision),
         Artefact(
             "figure-subgraphs",
@@ -349,7 +361,7 @@ ARTEFACTS = {
             drawn=True,
             folders=True,
         ),
-        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or taken away", _ablation),
+        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or taken away", _ablation, EVERY),
         Artefact(
             "figure-sensitivity",
             "Figures 3 and 4",
@@ -361,7 +373,7 @@ ARTEFACTS = {
         ),
         Artefact("table-runtime", "Table 8", "training and inference time of graph transformers", _runtime),
         Artefact("table-shift-level", "Table 7", "SP-Motif at three levels of shift", _shift_level),
-        Artefact("table-predictor", "Table 9", "graph transformer against MLP as predictor", _predictor),
+        Artefact("table-predictor", "Table 9", "graph transformer against MLP as predictor", _predictor, EVERY),
     )
 }
 
