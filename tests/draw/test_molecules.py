@@ -173,6 +173,18 @@ def test_the_key_says_what_the_chosen_bonds_are(tmp_path: Path) -> None:
     assert drawn[1].count("<path") - drawn[0].count("<path") == len("bonds that matter") - 1
 
 
+@pytest.mark.parametrize(("smiles", "count"), [("C" * 100, 60), ("CCO", 250)])
+def test_a_picture_of_many_is_no_taller_than_png_allows(tmp_path: Path, smiles: str, count: int) -> None:
+    graph = graph_of(smiles)
+    ends, scores = [graph.edge_index] * count, [scored(graph)] * count
+    path = draw_molecules([smiles] * count, ends, scores, tmp_path / "a.png", ["a\nb"] * count)
+    width, height = Image.open(path).size
+    assert width > 900
+    assert height < 30_100
+    with pytest.raises(InputError, match="holds 500 molecules, not 501"):
+        draw_molecules([smiles] * 501, ends[:1] * 501, scores[:1] * 501, tmp_path / "b.png", [""] * 501)
+
+
 def test_a_note_is_a_line_under_all(tmp_path: Path) -> None:
     graph, texts = graph_of(PROPANOL), []
     for note in ("", "larger ones left out"):

@@ -43,6 +43,10 @@ MIDDLE, START = 0, 1
 """RDKit's codes for the alignment of letters."""
 SMALLEST, WIDEST = 380, 1680
 """Width in pixels of the panel of a small molecule, and of panels side by side."""
+TALLEST, SHARE = 30_000, 0.8
+"""Height in pixels of a picture, below what PNG writers refuse, and of a panel as a share of its width."""
+MOST = 500
+"""Molecules of one picture; with more, panels would be too small to show anything."""
 LONGEST_BOND = 0.095
 """Length of a bond as a share of its panel's width, unless the molecule is too large for that."""
 PER_LENGTH, TIGHTEST = 23, 18
@@ -110,6 +114,8 @@ def draw_molecules(
             f"draw_molecules got {len(molecules)} molecules, {len(edge_indices)} edge indices, {len(scores)} scores "
             f"and {len(titles)} titles; give at least one molecule and as many of each."
         )
+    if len(molecules) > MOST:
+        raise InputError(f"one picture holds {MOST} molecules, not {len(molecules)}; draw fewer at a time.")
     canvas_of = _canvas_kind(Path(path))
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
     return _save(_drawing(canvas_of, parts, titles, caption, note), Path(path))
@@ -223,10 +229,10 @@ def _canvas_kind(path: Path) -> Any:
 
 def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str, note: str) -> bytes:
     """The finished picture: panels in rows, a title under each, a key and a note under all."""
-    columns, width = _panels(parts)
-    rows = -(-len(parts) // columns)
-    height, lines = round(0.8 * width), max(title.count("\n") + 1 for title in titles)
-    pitch = height + LINE * lines + 14
+    under = LINE * max(title.count("\n") + 1 for title in titles) + 14
+    columns, width = _panels(parts, under)
+    rows, height = -(-len(parts) // columns), round(SHARE * width)
+    pitch = height + under
     bottom = rows * pitch + _key_height(columns * width)
     canvas = canvas_of(columns * width, bottom + LINE * bool(note), width, height)
     canvas.ClearDrawing()
@@ -244,16 +250,24 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str],
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _panels(parts: Sequence[Highlights]) -> tuple[int, int]:
-    """How many panels side by side, and the width of each.
+def _panels(parts: Sequence[Highlights], under: int) -> tuple[int, int]:
+    """How many panels side by side, and the width of each, with ``under`` pixels of title below.
 
-    A panel is wide enough for the longest molecule, as long as all can be looked at together; one too large to be read
-    then has fewer beside it, down to none.
+    A panel is wide enough for the longest molecule, as long as all can be looked at together; one too long to be read
+    then has fewer beside it, down to none, unless the picture would become too tall.
     """
     longest = max(part.length for part in parts)
-    fitting = int(WIDEST / (TIGHTEST * longest)) if longest else COLUMNS
-    columns = max(min(len(parts), COLUMNS, fitting), 1)
-    return columns, int(min(max(SMALLEST, PER_LENGTH * longest), WIDEST / columns))
+    most = min(len(parts), COLUMNS)
+    columns = max(min(most, int(WIDEST / (TIGHTEST * longest))), 1) if longest else most
+    while columns < most and _tallest_width(len(parts), columns, under) < WIDEST / columns:
+        columns += 1
+    wanted = max(SMALLEST, PER_LENGTH * longest)
+    return columns, int(min(wanted, WIDEST / columns, _tallest_width(len(parts), columns, under)))
+
+
+def _tallest_width(parts: int, columns: int, under: int) -> float:
+    """The width of panels at which a picture is as tall as it may be."""
+    return (TALLEST / -(-parts // columns) - under) / SHARE
 
 
 def _set_options(options: Any, width: int) -> None:
