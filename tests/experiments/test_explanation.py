@@ -67,6 +67,22 @@ def test_a_run_is_explained_on_graphs_spread_over_a_split(run: gf.Run, tmp_path:
         gf.explain_run(run, tmp_path, split="tset")
 
 
+def test_molecules_that_can_be_read_are_taken_first_and_the_report_says_so(runs: Path, tmp_path: Path) -> None:
+    """Every fourth molecule is a chain of 70 atoms, and every part of the table has some."""
+    chains = ["C" * (70 if row % 4 == 0 else 3 + row % 5) + "ON"[row % 2] for row in range(80)]
+    (tmp_path / "chains.csv").write_text("smiles,y\n" + "".join(f"{one},{one[-1]}\n" for one in chains))
+    table = {"name": "table", "path": str(tmp_path / "chains.csv"), "target": "y", "split": "random"}
+    config = gf.configure(table, "erm", overrides=["training.epochs=1", "model.dim=16"])
+    run = gf.train(config, runs, gf.Hardware(progress=False))
+    sizes = gf.load_benchmark(**table).splits["train"].sizes
+    few, all_of_them = (gf.explain_run(run, tmp_path / "why", split="train", count=n) for n in (3, len(sizes)))
+    assert [int(sizes[int(graph["graph"].split()[1])]) < 10 for graph in few["graphs"]] == [True] * 3
+    large = int((sizes > 60).sum())
+    assert few["notes"] == [f"{large} of {len(sizes)} molecules left out, for they have above 60 atoms."]
+    assert large > 0
+    assert "notes" not in all_of_them
+
+
 def test_graphs_of_ones_own_are_numbered_and_need_no_label(run: gf.Run, tmp_path: Path) -> None:
     graphs = [Data(edge_index=TRIANGLE, num_nodes=3), Data(edge_index=TRIANGLE, num_nodes=4)]
     report = gf.explain_graphs(run.predictor("last"), graphs, tmp_path, k=1)

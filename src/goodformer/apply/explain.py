@@ -20,13 +20,11 @@ from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.data.rows import Block, RowWriter
-from goodformer.experiments.explanation import PICTURE, explain_graphs, scores_of
+from goodformer.experiments.explanation import PICTURE, READABLE, explain_graphs, scores_of
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown
 
 BLOCK = 256
-READABLE = 60
-"""Atoms up to which a molecule can be read in a picture of several."""
 MOST_ATOMS = 400
 """Atoms of a molecule that can be looked at, and laid out without waiting for minutes."""
 FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
@@ -211,9 +209,9 @@ def _drawn(model: Trained, shown: Shown, folder: Path, k: int | None) -> dict[st
     if not shown.drawable:
         (folder / f"{PICTURE}.png").unlink(missing_ok=True)  # of an earlier call
     graphs, names = [row.graph for row in shown.rows], [row.name for row in shown.rows]
-    classes = model.meaning.classes
+    classes, note = model.meaning.classes, f"molecules above {READABLE} atoms left out" if shown.passed else ""
     return explain_graphs(
-        model.predictor, graphs, folder, names, k, None, shown.smiles, shown.drawable, classes=classes
+        model.predictor, graphs, folder, names, k, None, shown.smiles, shown.drawable, classes=classes, note=note
     )
 
 

@@ -23,11 +23,13 @@ from goodformer.explain.agreement import agreement
 from goodformer.explain.fidelity import Fidelity, fidelity
 from goodformer.explain.record import edge_record, plain
 from goodformer.registry import InputError, unknown
-from goodformer.spec import SPLITS
+from goodformer.spec import SPLITS, FeatureSpec
 
 PICTURE, EDGES, SINGLE = "subgraphs", "edges.json", "graphs"
 AGREEMENT = "agreement.json"
 PICTURE_LIMIT = 12
+READABLE = 60
+"""Atoms up to which a molecule can be read in a picture of several."""
 CAPTIONS = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
 """What chosen edges are: what the method itself calls invariant, or what was found to matter afterwards."""
 
@@ -112,6 +114,8 @@ def explain_run(
 ) -> dict[str, Any]:
     """Explain graphs of a run's data set, and write picture and scores into a folder.
 
+    Of molecules only those of readable size are taken, unless there are too few; the picture says so.
+
     Args:
         run: A trained run.
         folder: Where picture and scores go.
@@ -120,9 +124,11 @@ def explain_run(
         k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
         weights: ``best`` or ``last``.
     """
-    graphs, names = _spread(run, split, count)
-    about = {"run": run.folder.name}
-    return explain_graphs(run.predictor(weights), graphs, folder, names, k, about, picture_limit=count)
+    predictor = run.predictor(weights)
+    most = READABLE if predictor.recipe.features == _molecular() else None
+    graphs, names, note = _spread(run, split, count, most)
+    about = {"run": run.folder.name, **({"notes": [f"{note}."]} if note else {})}
+    return explain_graphs(predictor, graphs, folder, names, k, about, picture_limit=count, note=note)
 
 
 def explain_graphs(
@@ -138,6 +144,7 @@ def explain_graphs(
     classes: Mapping[str, Sequence[str]] | None = None,
     measure: bool = True,
     form: str = "png",
+    note: str = "",
 ) -> dict[str, Any]:
     """Predict graphs, score their edges, measure what the scores are worth, and write pictures and scores.
 
@@ -156,6 +163,7 @@ def explain_graphs(
         classes: For each target what its classes, or 0 and 1, are called.
         measure: Whether fidelity is measured, which costs about 13 predictions of every graph.
         form: Format of pictures, ``png`` or ``svg``.
+        note: What the picture does not show, written under molecules.
 
     Returns:
         What ``edges.json`` holds: the files, where scores come from (``explanation``: own or post-hoc), ``fidelity``,
@@ -169,7 +177,7 @@ def explain_graphs(
         "method": predictor.recipe.method["name"],
         "explanation": found.source,
         "fidelity": None if found.worth is None else found.worth.summary(),
-        **_draw(found, place, k, picture_limit, single_pictures, form, _as_molecules(predictor, found)),
+        **_draw(found, place, k, picture_limit, single_pictures, form, _as_molecules(predictor, found), note),
         "scores": str(place / EDGES),
         "graphs": [found.record(number, k) for number in range(len(found.graphs))],
     }
@@ -236,7 +244,7 @@ def explain_agreement(
         weights: ``best`` or ``last``.
     """
     _check_alike(runs)
-    graphs, names = _spread(runs[0], split, count)
+    graphs, names, _ = _spread(runs[0], split, count)
     scores = [scores_of(run.predictor(weights), graphs)[0] for run in runs]
     found = agreement(graphs, scores, k)
     rows = zip(names, plain(found.correlation), plain(found.overlap), strict=True)
@@ -271,9 +279,14 @@ def _as_molecules(predictor: Predictor, found: Explained) -> Sequence[str | Data
         return found.smiles
     if "attr" not in found.graphs.edge:
         return None
-    from goodformer.data.molecule import FEATURES
+    return list(found.graphs) if predictor.recipe.features == _molecular() else None
 
-    return list(found.graphs) if predictor.recipe.features == FEATURES else None
+
+def _molecular() -> FeatureSpec:
+    """What atoms and bonds carry."""
+    from goodformer.data.molecule import FEATURES  # loads RDKit
+
+    return FEATURES
 
 
 def _draw(
@@ -284,12 +297,13 @@ def _draw(
     single: bool,
     form: str,
     molecules: Sequence[str | Data] | None,
+    note: str,
 ) -> dict[str, Any]:
     """Draw the first graphs together and, where asked, one by one; where the pictures are."""
     first = list(range(min(limit, len(found.graphs))))
     if not first:
         return {"picture": None}
-    shown = {"picture": str(_picture(found, first, folder / f"{PICTURE}.{form}", k, molecules))}
+    shown = {"picture": str(_picture(found, first, folder / f"{PICTURE}.{form}", k, molecules, note))}
     if not single:
         return shown
     width = len(str(first[-1]))
@@ -299,7 +313,12 @@ def _draw(
 
 
 def _picture(
-    found: Explained, places: Sequence[int], path: Path, k: int | None, molecules: Sequence[str | Data] | None
+    found: Explained,
+    places: Sequence[int],
+    path: Path,
+    k: int | None,
+    molecules: Sequence[str | Data] | None,
+    note: str = "",
 ) -> Path:
     """Some of the graphs in one picture."""
     graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
@@ -311,7 +330,7 @@ def _picture(
     indices = [graph.edge_index for graph in graphs]
     lines = [title.replace(": ", "\n", 1) for title in titles]
     caption = CAPTIONS[found.source].replace("edges", "bonds")
-    return draw_molecules([molecules[place] for place in places], indices, scores, path, lines, k, caption)
+    return draw_molecules([molecules[place] for place in places], indices, scores, path, lines, k, caption, note)
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:
@@ -322,14 +341,26 @@ def _write(path: Path, report: dict[str, Any]) -> None:
     files.write_text(path, text)
 
 
-def _spread(run: Run, split: str, count: int) -> tuple[GraphSet, list[str]]:
-    """Graphs spread evenly over a split of the run's data set, and their names."""
+def _spread(run: Run, split: str, count: int, most: int | None = None) -> tuple[GraphSet, list[str], str]:
+    """Graphs spread evenly over a split of the run's data set, their names, and a sentence on what was left out.
+
+    Args:
+        run: A trained run.
+        split: Name of the split.
+        count: How many are wanted.
+        most: Nodes they may have, if there are as many as are wanted; any number where not given.
+    """
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
     graphs = load_benchmark(**run.config.dataset).splits[split]
-    taken = min(count, len(graphs))
-    places = [place * len(graphs) // taken for place in range(taken)]
-    return graphs.subset(places), [f"{split} {place}" for place in places]
+    pool = torch.arange(len(graphs))
+    small = pool if most is None else (graphs.sizes <= most).nonzero().flatten()
+    pool = small if len(small) >= count else pool
+    left = len(graphs) - len(pool)
+    note = f"{left} of {len(graphs)} molecules left out, for they have above {most} atoms" if left else ""
+    taken = min(count, len(pool))
+    places = [int(pool[place * len(pool) // taken]) for place in range(taken)]
+    return graphs.subset(places), [f"{split} {place}" for place in places], note
 
 
 def _worth(worth: Fidelity, place: int) -> dict[str, float | None]:
