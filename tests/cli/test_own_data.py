@@ -341,8 +341,8 @@ def test_molecules_that_can_be_read_are_drawn_first(model: Path, command: Comman
     }
     told = {count: " ".join(report["notes"]) for count, report in shown.items()}
     assert "above 60 atoms" not in told[1]  # nothing was passed over
-    assert "molecules above 60 atoms (row 2 is the first) gave way" in told[2]
-    assert "molecules above 60 atoms (row 3 is the first) gave way" in told[3]
+    assert "2 molecules above 60 atoms (row 2 is the first) gave way" in told[2]
+    assert "1 molecule above 60 atoms (row 3 is the first) gave way" in told[3]
     assert "above 60 atoms" not in told[4]
     assert "row 3 not drawn: above 400 atoms" in told[4]
     assert {row["row"] for row in rows_of(Path("why/nodes.csv"))} == {"1", "2", "3", "4"}

@@ -20,13 +20,12 @@ from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.data.rows import Block, RowWriter
-from goodformer.experiments.explanation import PICTURE, READABLE, explain_graphs, scores_of
+from goodformer.data.values import counted
+from goodformer.experiments.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs, scores_of
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown
 
 BLOCK = 256
-MOST_ATOMS = 400
-"""Atoms of a molecule that can be looked at, and laid out without waiting for minutes."""
 FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
 EDGES = ("row", "source", "target", "score", "chosen")
 NODES = ("row", "node", "score", "chosen")
@@ -127,9 +126,18 @@ def _nothing_read(path: str | Path, report: dict[str, Any]) -> InputError:
 
 @dataclass(frozen=True)
 class Row:
-    """A graph with the number of its row from 1, its SMILES where atoms have that order, and its class of size."""
+    """A graph that may be shown.
+
+    Attributes:
+        number: Number of its row, from 1.
+        order: Its number, from 0, among the rows that can be read.
+        graph: The graph.
+        smiles: Its SMILES where atoms have that order.
+        rank: Its class of size.
+    """
 
     number: int
+    order: int
     graph: Data
     smiles: str | None
     rank: int
@@ -150,7 +158,7 @@ class Shown:
     """
 
     def __init__(self, count: int, limits: tuple[int, ...] = ()) -> None:
-        self.count, self.limits = count, limits
+        self.count, self.limits, self._seen = count, limits, 0
         self._kept: list[list[Row]] = [[] for _ in range(len(limits) + 1)]
 
     def add(self, collection: Collection) -> None:
@@ -158,7 +166,8 @@ class Shown:
         ranks = torch.bucketize(collection.graphs.sizes, torch.tensor(self.limits, dtype=torch.long))  # (G,)
         for rank, kept in enumerate(self._kept):
             places = (ranks == rank).nonzero().flatten()[: self.count - len(kept)]
-            kept += [_row(collection, place, rank) for place in places.tolist()]
+            kept += [_row(collection, place, self._seen + place, rank) for place in places.tolist()]
+        self._seen += len(ranks)
 
     @property
     def rows(self) -> list[Row]:
@@ -183,12 +192,24 @@ class Shown:
         large = [row.number for kept in self._kept[1:] for row in kept if row.number not in shown]
         return min(large) if large and min(large) < max(shown) else None
 
+    @property
+    def gave_way(self) -> int:
+        """How many rows gave way to later ones: of all before the last one shown, only too large ones are missing."""
+        return max((row.order + 1 for row in self.rows), default=0) - len(self.rows)
+
+    @property
+    def missing(self) -> str:
+        """What a picture of them says it does not show; empty where it shows all that it could be expected to."""
+        left = self.gave_way + len(self.rows) - self.drawable
+        return f"{counted(left, 'molecule')} above {self.limits[0]} atoms left out" if left else ""
+
     def notes(self) -> list[str]:
         """A sentence on rows that gave way to later ones, and one on rows that are not drawn."""
         words = "gave way in the picture to later rows that can be read; explain a file of them alone to see them large"
-        first = (
-            f"molecules above {self.limits[0]} atoms (row {self.passed} is the first) {words}." if self.passed else ""
-        )
+        first = ""
+        if self.passed:
+            large = counted(self.gave_way, "molecule")
+            first = f"{large} above {self.limits[0]} atoms (row {self.passed} is the first) {words}."
         return [note for note in (first, self._undrawn()) if note]
 
     def _undrawn(self) -> str:
@@ -198,10 +219,10 @@ class Shown:
         return f"{left[0].name}{more} not drawn: above {self.limits[1]} {words}" if left else ""
 
 
-def _row(collection: Collection, place: int, rank: int) -> Row:
+def _row(collection: Collection, place: int, order: int, rank: int) -> Row:
     """One graph of a collection."""
     smiles = collection.smiles[place] if collection.smiles is not None and collection.as_written else None
-    return Row(int(collection.rows[place]) + 1, collection.graphs[place], smiles, rank)
+    return Row(int(collection.rows[place]) + 1, order, collection.graphs[place], smiles, rank)
 
 
 def _drawn(model: Trained, shown: Shown, folder: Path, k: int | None) -> dict[str, Any]:
@@ -209,9 +230,9 @@ def _drawn(model: Trained, shown: Shown, folder: Path, k: int | None) -> dict[st
     if not shown.drawable:
         (folder / f"{PICTURE}.png").unlink(missing_ok=True)  # of an earlier call
     graphs, names = [row.graph for row in shown.rows], [row.name for row in shown.rows]
-    classes, note = model.meaning.classes, f"molecules above {READABLE} atoms left out" if shown.passed else ""
+    classes, limit = model.meaning.classes, shown.drawable
     return explain_graphs(
-        model.predictor, graphs, folder, names, k, None, shown.smiles, shown.drawable, classes=classes, note=note
+        model.predictor, graphs, folder, names, k, None, shown.smiles, limit, classes=classes, note=shown.missing
     )
 
 

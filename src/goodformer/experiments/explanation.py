@@ -30,6 +30,8 @@ AGREEMENT = "agreement.json"
 PICTURE_LIMIT = 12
 READABLE = 60
 """Atoms up to which a molecule can be read in a picture of several."""
+MOST_ATOMS = 400
+"""Atoms of a molecule that can be looked at, and laid out without waiting for minutes."""
 CAPTIONS = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
 """What chosen edges are: what the method itself calls invariant, or what was found to matter afterwards."""
 
@@ -114,7 +116,8 @@ def explain_run(
 ) -> dict[str, Any]:
     """Explain graphs of a run's data set, and write picture and scores into a folder.
 
-    Of molecules only those of readable size are taken, unless there are too few; the picture says so.
+    Of molecules only those of readable size are taken; where there are too few, the smallest of the others join them,
+    but none of above `MOST_ATOMS` atoms beside any smaller one. Picture and report say how many were left out.
 
     Args:
         run: A trained run.
@@ -125,8 +128,8 @@ def explain_run(
         weights: ``best`` or ``last``.
     """
     predictor = run.predictor(weights)
-    most = READABLE if predictor.recipe.features == _molecular() else None
-    graphs, names, note = _spread(run, split, count, most)
+    limits = (READABLE, MOST_ATOMS) if predictor.recipe.features == _molecular() else None
+    graphs, names, note = _spread(run, split, count, limits)
     about = {"run": run.folder.name, **({"notes": [f"{note}."]} if note else {})}
     return explain_graphs(predictor, graphs, folder, names, k, about, picture_limit=count, note=note)
 
@@ -341,26 +344,39 @@ def _write(path: Path, report: dict[str, Any]) -> None:
     files.write_text(path, text)
 
 
-def _spread(run: Run, split: str, count: int, most: int | None = None) -> tuple[GraphSet, list[str], str]:
+def _spread(run: Run, split: str, count: int, limits: tuple[int, int] | None = None) -> tuple[GraphSet, list[str], str]:
     """Graphs spread evenly over a split of the run's data set, their names, and a sentence on what was left out.
 
     Args:
         run: A trained run.
         split: Name of the split.
         count: How many are wanted.
-        most: Nodes they may have, if there are as many as are wanted; any number where not given.
+        limits: Nodes up to which they are readable and up to which they are taken at all; any number where not given.
     """
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
     graphs = load_benchmark(**run.config.dataset).splits[split]
-    pool = torch.arange(len(graphs))
-    small = pool if most is None else (graphs.sizes <= most).nonzero().flatten()
-    pool = small if len(small) >= count else pool
+    pool = torch.arange(len(graphs)) if limits is None else readable(graphs.sizes, count, limits)
     left = len(graphs) - len(pool)
-    note = f"{left} of {len(graphs)} molecules left out, for they have above {most} atoms" if left else ""
+    note = (
+        f"{left} of {len(graphs)} molecules left out, for they have above {limits[0]} atoms" if limits and left else ""
+    )
     taken = min(count, len(pool))
     places = [int(pool[place * len(pool) // taken]) for place in range(taken)]
     return graphs.subset(places), [f"{split} {place}" for place in places], note
+
+
+def readable(sizes: Tensor, count: int, limits: tuple[int, int]) -> Tensor:
+    """The places, ascending, of all graphs of readable size, or, where they are too few, of the smallest of all.
+
+    Args:
+        sizes: Nodes of each graph (G,).
+        count: How many are wanted.
+        limits: Nodes up to which a graph is readable, and above which it is taken only where all are that large.
+    """
+    few, possible = (int((sizes <= limit).sum()) for limit in limits)
+    taken = max(few, min(count, possible or len(sizes)))
+    return sizes.argsort(stable=True)[:taken].sort().values
 
 
 def _worth(worth: Fidelity, place: int) -> dict[str, float | None]:
