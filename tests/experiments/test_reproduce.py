@@ -76,7 +76,7 @@ def test_the_main_table_has_the_rows_and_columns_of_the_paper() -> None:
         assert len(block.columns) == 7
         assert len(block.rows) == 16
         beside = [any(cell["beside"] for cell in column) for column in _columns(report("table-main", [], budget))]
-        assert beside == [True] * 7 if budget == "full" else [True] * 4 + [False] * 3  # other data than the paper's
+        assert beside == [True] * 4 + [budget == "full"] * 3  # the last three are other data than the paper's
 
 
 def _columns(made_of: dict[str, Any]) -> list[tuple[dict[str, Any], ...]]:
@@ -195,6 +195,12 @@ def test_time_is_told_for_the_full_data_and_in_units_of_graphgps() -> None:
     # 2 s for 2,000 graphs are 18 s for 18,000; 0.5 s for 300 are 5 s for 3,000.
     assert cells(block)["GraphGPS"][:4] == ["18.0 (1.0 x) (1 of 3 seeds)", "9.5 (1.0 x)", "5.0 (1.0 x)", "1.7 (1.0 x)"]
     assert cells(block)["Graphormer"][:3] == ["27.0 (1.5 x) (1 of 3 seeds)", "7.7 (0.8 x)", "not run"]
+
+
+def test_time_without_the_row_that_is_its_unit_is_told_in_seconds_alone() -> None:
+    records = [made("graphormer", seed, processor_seconds_per_epoch=3.0) for seed in range(3)]
+    (block,) = report("table-runtime", records, methods="graphormer")["blocks"]
+    assert cells(block)["Graphormer"][0] == "27.0 ±0.0"
 
 
 def test_other_rules_come_from_the_same_records() -> None:
@@ -402,7 +408,7 @@ def test_the_short_table_holds_ours_the_same_network_under_erm_and_the_papers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(headline, "ceiling", lambda dataset: 93.0 if dataset["domain"] == "basis" else 0.0)
-    plan = compare.plan(headline.BENCHMARKS["GOOD-Motif basis"], f"{headline.OURS},{headline.SAME}", 2, "full")
+    plan = compare.plan(headline.BENCHMARKS["GOOD-Motif basis"], f"{headline.OURS},{artefacts.ERM_ALIKE}", 2, "full")
     lines = [
         {
             "id": config.id,
@@ -425,9 +431,36 @@ def test_the_short_table_holds_ours_the_same_network_under_erm_and_the_papers(
     assert not reproduce.write(sources, page)
     rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| GOOD")]
     assert rows == [
-        "| GOOD-Motif basis | 90.50 ±0.71 | 80.00 ±0.00 | 93.00 | 0.950 ±0.000 | 0.990 ±0.000 | 90.00 (1 seed) "
+        "| GOOD-Motif basis | 90.50 ±0.71 | 80.00 ±0.00 | 93.00 | 0.950 ±0.000 | 0.990 ±0.000 | 90.00 (1 of 3 seeds) "
         "| 81.97 ±16.74 | 2 |"
     ]
+
+
+@pytest.mark.parametrize("wanted", ["last", "precision_at_10", "edge_auc"])
+def test_the_short_table_says_of_how_many_seeds_each_figure_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """Runs that measured the test splits at the chosen epoch only do not tell the last one's figure."""
+    monkeypatch.setattr(headline, "ceiling", lambda _: 100.0)
+    heads = {"last": "last epoch", "precision_at_10": "Precision@10", "edge_auc": "edge AUC"}
+
+    def line(seed: int, told: bool) -> dict[str, Any]:
+        value = {name: 0.5 if told or name != wanted else None for name in heads}
+        last = {"by_rule": {"last": {"ood_test": value.pop("last")}}}
+        return made("goodformer", seed, budget="full", ood_test=0.5, **last, **value)
+
+    def cell(records: list[dict[str, Any]], head: str) -> str:
+        path = tmp_path / "records.jsonl"
+        path.write_text("".join(json.dumps(one) + "\n" for one in records))
+        *_, row = headline.table([path]).splitlines()
+        return row.split(" | ")[headline.HEAD.index(head)]
+
+    figure = "50.00" if wanted == "last" else "0.500"
+    assert cell([line(0, True), line(1, False), line(2, False)], heads[wanted]) == f"{figure} (1 of 3 seeds)"
+    assert cell([line(0, False)], heads[wanted]) == "-"
+    assert cell([line(0, True)], heads[wanted]) == figure  # the last column says that it is of one seed
+    erm = [made(artefacts.ERM_ALIKE, seed, budget="full", ood_test=0.5) for seed in range(3)]
+    assert cell([line(0, True), *erm], "ERM, same inputs") == "50.00 ±0.00 (3 of 3 seeds)"
 
 
 # ------------------------------------------------------------------------------------------ pictures
@@ -436,9 +469,9 @@ def test_the_short_table_holds_ours_the_same_network_under_erm_and_the_papers(
 Values = Callable[[RunConfig], float | None]
 
 
-def sensitivity(values: Values) -> dict[str, Any]:
+def sensitivity(values: Values, methods: str | None = None) -> dict[str, Any]:
     one = artefact("figure-sensitivity")
-    blocks = one.blocks()
+    blocks = narrowed(one.blocks(), methods=methods)
     configs = {key: config for block in blocks for key, config in block.configs.items()}
     told = {key: values(config) for key, config in configs.items()}
     found = {key: record(configs[key], ood_test=value) for key, value in told.items() if value is not None}
@@ -473,6 +506,17 @@ def test_sensitivity_without_any_record_says_so() -> None:
 
     with pytest.raises(InputError, match="no record of a point to draw"):
         reproduce_picture.sensitivity(sensitivity(lambda _: None))
+
+
+def test_sensitivity_of_some_rows_alone() -> None:
+    from goodformer.experiments import reproduce_picture
+
+    figure = reproduce_picture.sensitivity(sensitivity(lambda _: 0.5, "goodformer"))
+    assert len(figure.axes) == 6
+    labels = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert not {"CIGA", "Exphormer"} & set(labels)
+    with pytest.raises(InputError, match="name some of goodformer, goodformer:paper"):
+        reproduce_picture.sensitivity(sensitivity(lambda _: 0.5, "ciga"))
 
 
 def test_subgraphs_need_runs() -> None:

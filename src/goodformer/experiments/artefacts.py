@@ -165,6 +165,8 @@ class Artefact:
 
 BASIS, SIZE = ({"name": "good-motif", "domain": domain} for domain in ("basis", "size"))
 MOTIF = {"Motif basis": BASIS, "Motif size": SIZE}
+CONCEPT = {f"{head}, concept": {**dataset, "shift": "concept"} for head, dataset in MOTIF.items()}
+SPURIOUS = {f"SP-Motif b={bias}": {"name": "sp-motif", "bias": bias} for bias in (0.5, 0.7, 0.9)}
 HIV = {f"HIV {domain}": {"name": "good-hiv", "domain": domain} for domain in ("scaffold", "size")}
 THEIRS = {
     "SST2": {"name": "good-sst2", "vectors": "bert"},
@@ -180,7 +182,10 @@ OTHERS = {
 EPOCHS = {"good-hiv": 3, "good-sst2": 3, "good-twitter": 8, "drugood": 8}
 """Epochs of a reduced budget on data whose graphs it does not cut."""
 
-ALIKE = "erm on goodformer alike"
+ERM_ALIKE = "erm on goodformer alike"
+"""The row that is GOODFormer's own network trained without its method."""
+REFERENCE = "For reference"
+"""Title of the block that stands as level lines in a picture."""
 PRESETS = "goodformer:paper,goodformer:as_published"
 CHANGES = "goodformer:without-entropy,goodformer:gil-generator,goodformer:without-encoder,goodformer:laplacian-input"
 CHANGED = "default-"
@@ -192,7 +197,7 @@ SENSITIVITY = {
 }
 """The weights of the paper's figure, the settings they are here, and the values tried."""
 COMMON = "GOODFormer (paper) and (as_published) are the presets of that name, GOODFormer is the default."
-SAME = (
+ALIKE_NOTE = (
     "Rows called alike have the node inputs, the aggregation of messages and the averaging of weights that GOODFormer "
     "has by default. ERM on GOODFormer is the same network trained the same way, so that what is left is the method; "
     "other rows keep their own network, learning rate, batch size and schedule."
@@ -235,25 +240,26 @@ def _told_by(
 
 def _main(budget: str, seeds: int) -> list[Block]:
     if budget == SHORT:
-        rows, figures = f"{ALIKE},{PRESETS},goodformer", {"": "ood_test", " Precision@10": "precision_at_10"}
-        return [Block("The three presets", tuple(_told_by(MOTIF, rows, budget, seeds, figures)), f"{COMMON} {SAME}")]
+        rows, figures = f"{ERM_ALIKE},{PRESETS},goodformer", {"": "ood_test", " Precision@10": "precision_at_10"}
+        return [
+            Block("The three presets", tuple(_told_by(MOTIF, rows, budget, seeds, figures)), f"{COMMON} {ALIKE_NOTE}")
+        ]
     data = {**MOTIF, **HIV, **(THEIRS if budget == FULL else OTHERS)}
     columns = _columns(data, f"{ALL},{PRESETS}", budget, seeds)
-    alike = f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{ALIKE},goodformer"
+    alike = f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{ERM_ALIKE},goodformer"
     if budget != FULL:
-        same = Block("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), SAME)
+        same = Block("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), ALIKE_NOTE)
         return [Block("Main table", columns, COMMON), same]
-    shifted = {f"{head}, concept": {**dataset, "shift": "concept"} for head, dataset in MOTIF.items()}
-    concept = _columns(shifted, f"{ALIKE},goodformer", budget, seeds, figure="concept", beside="GOOD")
+    concept = _columns(CONCEPT, f"{ERM_ALIKE},goodformer", budget, seeds, figure="concept", beside="GOOD")
     quoted = tuple(competitors("erm,irm,vrex,dir,gsat,ciga", "good-motif"))
     note = (
         "The paper has no concept shift; GOOD: that benchmark's leaderboard (github.com/divelab/GOOD), ten runs on GIN."
     )
     return [
         Block("Main table", columns, COMMON),
-        Block("Same inputs", _columns(MOTIF, f"{ALIKE},goodformer", budget, seeds, beside=""), SAME),
-        Block("Same inputs, concept shift", concept, f"{note} {SAME}", quoted),
-        Block("Other rules of choosing the epoch", _rules(f"{ALIKE},{PRESETS},goodformer", seeds), RULE_NOTE),
+        Block("Same inputs", _columns(MOTIF, f"{ERM_ALIKE},goodformer", budget, seeds, beside=""), ALIKE_NOTE),
+        Block("Same inputs, concept shift", concept, f"{note} {ALIKE_NOTE}", quoted),
+        Block("Other rules of choosing the epoch", _rules(f"{ERM_ALIKE},{PRESETS},goodformer", seeds), RULE_NOTE),
     ]
 
 
@@ -301,9 +307,8 @@ def _predictor(budget: str, seeds: int) -> list[Block]:
 
 
 def _shift_level(budget: str, seeds: int) -> list[Block]:
-    data = {f"SP-Motif b={bias}": {"name": "sp-motif", "bias": bias} for bias in (0.5, 0.7, 0.9)}
-    rows = f"gps,exphormer,{ALIKE},goodformer,{PRESETS}"
-    return [Block("Levels of shift", _columns(data, rows, budget, seeds), f"{COMMON} {SAME}")]
+    rows = f"gps,exphormer,{ERM_ALIKE},goodformer,{PRESETS}"
+    return [Block("Levels of shift", _columns(SPURIOUS, rows, budget, seeds), f"{COMMON} {ALIKE_NOTE}")]
 
 
 def _runtime(budget: str, seeds: int) -> list[Block]:
@@ -328,7 +333,7 @@ def _sensitivity(budget: str, seeds: int) -> list[Block]:
         for domain, dataset in MOTIF.items()
         for weight in SENSITIVITY
     ]
-    return [*blocks, Block("For reference", _columns(MOTIF, "ciga,exphormer", budget, seeds, beside=""))]
+    return [*blocks, Block(REFERENCE, _columns(MOTIF, "ciga,exphormer", budget, seeds, beside=""))]
 
 
 def _tried(weight: str, dataset: Mapping[str, Any], budget: str, seeds: int) -> Iterator[Column]:

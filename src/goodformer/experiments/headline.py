@@ -8,19 +8,16 @@ from typing import Any
 
 from goodformer.data import load_benchmark
 from goodformer.experiments import compare
+from goodformer.experiments.artefacts import CONCEPT, ERM_ALIKE, FIGURES, FULL, MOTIF, SPURIOUS, compared
 from goodformer.experiments.paper import published
-from goodformer.experiments.sheets import NOT_RUN, count
-from goodformer.experiments.tables import Record, markdown_table, spread, written
+from goodformer.experiments.sheets import ABSENT, NOT_RUN
+from goodformer.experiments.tables import Record, markdown_table, moments, written
 
-SEEDS, BUDGET = 3, "full"
-OURS, SAME = "goodformer", "erm on goodformer alike"
-MOTIF = {"name": "good-motif"}
+SEEDS, OURS = 3, "goodformer"
 BENCHMARKS: dict[str, Mapping[str, Any]] = {
-    "GOOD-Motif basis": {**MOTIF, "domain": "basis"},
-    "GOOD-Motif size": {**MOTIF, "domain": "size"},
-    "GOOD-Motif basis, concept shift": {**MOTIF, "domain": "basis", "shift": "concept"},
-    "GOOD-Motif size, concept shift": {**MOTIF, "domain": "size", "shift": "concept"},
-    **{f"SP-Motif, bias {bias}": {"name": "sp-motif", "bias": bias} for bias in (0.5, 0.7, 0.9)},
+    **{f"GOOD-{head}": dataset for head, dataset in MOTIF.items()},
+    **{f"GOOD-{head} shift": dataset for head, dataset in CONCEPT.items()},
+    **{f"SP-Motif, bias {dataset['bias']}": dataset for dataset in SPURIOUS.values()},
 }
 HEAD = ("", "OOD test", "last epoch", "ceiling", "Precision@10", "edge AUC", "ERM, same inputs", "paper", "seeds")
 
@@ -34,29 +31,32 @@ def table(sources: Sequence[Path]) -> str:
 
 def _row(title: str, dataset: Mapping[str, Any], found: Mapping[str, Record]) -> list[str] | None:
     """One benchmark: our figures, ERM's on the same network and inputs, and the paper's."""
-    plan = compare.plan(dataset, f"{OURS},{SAME}", SEEDS, BUDGET)
-    ours, same = (_done(plan, row, found) for row in (OURS, SAME))
+    plan = compared(dataset, f"{OURS},{ERM_ALIKE}", FULL, SEEDS)
+    ours, same = (_done(plan, row, found) for row in (OURS, ERM_ALIKE))
     if not ours and not same:
         return None
-    theirs = published("ood_test", plan.configs[OURS, 0].dataset, OURS)
+    settings = plan.configs[OURS, 0].dataset
+    theirs = published("ood_test", settings, OURS)
     return [
         title,
-        _figure([record["ood_test"] for record in ours], 100),
-        _figure([record["by_rule"]["last"]["ood_test"] for record in ours], 100),
-        written(ceiling(plan.configs[OURS, 0].dataset), 2),
-        *(_figure([record[name] for record in ours], 1) for name in ("precision_at_10", "edge_auc")),
-        _figure([record["ood_test"] for record in same], 100, len(ours)),
-        "-" if theirs is None else " ±".join(written(part, 2) for part in theirs),
+        *(_figure(name, ours, len(ours)) for name in ("ood_test", "last")),
+        written(ceiling(settings), 2),
+        *(_figure(name, ours, len(ours)) for name in ("precision_at_10", "edge_auc")),
+        _figure("ood_test", same, len(ours)),
+        ABSENT if theirs is None else " ±".join(written(part, 2) for part in theirs),
         str(len(ours)),
     ]
 
 
-def _figure(values: Sequence[float], scale: float, wanted: int = 0) -> str:
-    """Mean and deviation; of how many seeds, where these are fewer than wanted."""
-    if not values:
-        return NOT_RUN
-    remark = f" ({count(len(values), 'seed')})" if len(values) < wanted else ""
-    return f"{spread(values, scale)}{remark}"
+def _figure(name: str, records: Sequence[Record], usual: int) -> str:
+    """Mean and deviation over the records that tell a figure; of how many seeds, where the row says another number."""
+    figure = FIGURES[name]
+    told = [value for record in records if (value := figure.value(record)) is not None]
+    found = moments(told)
+    if found is None:
+        return ABSENT if records else NOT_RUN
+    remark = "" if len(told) == usual else f" ({len(told)} of {SEEDS} seeds)"
+    return f"{' ±'.join(written(part, figure.digits) for part in found)}{remark}"
 
 
 def ceiling(dataset: Mapping[str, Any]) -> float:

@@ -283,7 +283,7 @@ def in_words(told: Mapping[str, Sequence[int]]) -> str:
 def sheet(block: Mapping[str, Any]) -> Sheet:
     """A block of a report as a table."""
     heads, columns = [""], [[Cell(row["title"]) for row in block["rows"]]]
-    unit = [row["row"] for row in block["rows"]].index(block["unit"]) if block["unit"] else None
+    unit = next((place for place, row in enumerate(block["rows"]) if row["row"] == block["unit"]), None)
     for place, column in enumerate(block["columns"]):
         entries = [row["cells"][place] for row in block["rows"]]
         beside = [entry["beside"] for entry in entries]

@@ -17,6 +17,7 @@ from goodformer.data import load_benchmark
 from goodformer.draw.palette import BLUE, FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
 from goodformer.draw.subgraphs import REST, Sketch, draw_edges, sketch
 from goodformer.engine import Run
+from goodformer.experiments.artefacts import REFERENCE
 from goodformer.registry import InputError
 
 COLOURS = {"goodformer": BLUE, "goodformer:paper": VERMILION}
@@ -31,7 +32,10 @@ TITLE, TEXT = 10.5, 9.0
 
 def sensitivity(report: Mapping[str, Any]) -> Figure:
     """OOD test over the weights of the loss, a row of panels a benchmark; points that are not run are left out."""
-    *panels, reference = report["blocks"]
+    reference = next((block for block in report["blocks"] if block["title"] == REFERENCE), None)
+    panels = [block for block in report["blocks"] if block is not reference]
+    if not panels:
+        raise InputError(f"the chosen rows have no points to draw; name some of {', '.join(NAMES)} by --methods.")
     if all(cell["mean"] is None for block in panels for row in block["rows"] for cell in row["cells"]):
         raise InputError(
             "there is no record of a point to draw; name records by --records, or train the points by "
@@ -50,7 +54,7 @@ def sensitivity(report: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, block: Mapping[str, Any], reference: Mapping[str, Any]) -> None:
+def _panel(axes: Axes, block: Mapping[str, Any], reference: Mapping[str, Any] | None) -> None:
     """One weight on one benchmark: a line for each preset, and the rows that stand there for reference."""
     benchmark, _, weight = block["title"].partition(": ")
     values = [float(column["head"].partition(" = ")[2]) for column in block["columns"]]
@@ -60,7 +64,8 @@ def _panel(axes: Axes, block: Mapping[str, Any], reference: Mapping[str, Any]) -
         xs, means, deviations = zip(*points, strict=True) if points else ((), (), ())
         style: dict[str, Any] = {"color": COLOURS[row["row"]], "label": NAMES[row["row"]], "marker": "o"}
         axes.errorbar(xs, means, deviations, markersize=4, capsize=2, **style)
-    _reference(axes, benchmark, reference)
+    if reference is not None:
+        _reference(axes, benchmark, reference)
     axes.set_xscale("log")
     axes.set_xlim(values[0] / 2, values[-1] * 2)
     axes.set_xticks(values, [f"{value:g}" for value in values], minor=False)
