@@ -47,7 +47,7 @@ name = next(line for line in (folder / "names").read_text().splitlines() if f"-s
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     def command(settings: Path, root: Path, threads: int, every_test: bool) -> list[str]:
-        assert not every_test  # the budget is a small one
+        assert not every_test  # the budget cuts the graphs
         return [sys.executable, "-S", "-c", FINISH, str(settings), str(root)]
 
     monkeypatch.setattr(runner, "command", command)
@@ -126,6 +126,21 @@ def test_time_left_by_hand(tmp_path: Path) -> None:
     assert status.seconds_left == pytest.approx((2 * 3 + 4 * 3 + 3 * 8 + 4 * 5.5) / 2)
     assert (status.epochs, status.epochs_done, status.ended) == (16, 3, 0)
     assert status.running == ("erm on gin, seed 0, epoch 3 of 4",)
+
+
+def test_what_a_record_holds_is_decided_by_settings_and_not_by_labels(tmp_path: Path) -> None:
+    """The short and the full budget of GOODFormer's default are one run with one id, so they measure the same."""
+    full, short = (configure(BASIS, budget=budget) for budget in ("full", "short"))
+    assert full.id == short.id
+    assert [runner.uncut(config) for config in (full, short)] == [True, True]
+    cut = configure(BASIS, budget="compare")
+    assert not runner.uncut(cut)
+    relabelled = RunConfig.from_dict({**cut.to_dict(), "budget": "full"})
+    assert relabelled.id == cut.id
+    assert not runner.uncut(relabelled)
+    assert runner.uncut(configure({"name": "good-hiv"}, budget="compare"))  # no budget cuts its graphs
+    said = [runner.command(tmp_path, tmp_path, 1, every) for every in (True, False)]
+    assert ["--test-chosen" in words for words in said] == [False, True]
 
 
 def test_no_estimate_before_the_first_epoch(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.data import DATASETS
 from goodformer.engine import Run, RunConfig
 from goodformer.registry import InputError
 
@@ -105,7 +106,7 @@ class Worker:
         settings.write_text(json.dumps(config.to_dict()), encoding="utf-8")
         with self.words.open("wb") as words:
             self.process = subprocess.Popen(
-                command(settings, root, threads, every_test=config.budget == "full"),
+                command(settings, root, threads, every_test=uncut(config)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=words,
@@ -145,6 +146,15 @@ class Worker:
         files.make_folder(self.root)
         files.write_text(path, said)
         return path
+
+
+def uncut(config: RunConfig) -> bool:
+    """Whether a run has all graphs of its data set: the test splits are then measured at every epoch.
+
+    Settings decide, never a label: runs of one id have records of one content, whatever budget asked for them.
+    """
+    graphs = DATASETS.settings(config.dataset["name"]).model_fields.get("graphs")
+    return graphs is None or bool(config.dataset["graphs"] >= graphs.default)
 
 
 def command(settings: Path, root: Path, threads: int, every_test: bool = False) -> list[str]:
