@@ -58,6 +58,24 @@ def test_cost_is_the_processors_where_every_record_tells_it() -> None:
     assert "| 3.0 | 3.00 | 1 |" in tables.markdown(cheap)
 
 
+@pytest.mark.parametrize(
+    ("known", "processor"),
+    [
+        ({}, True),
+        ({"machine": {"gpu": "card"}}, False),  # a record that tells neither device nor what was asked for
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "cpu"}}, True),
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "auto"}}, False),
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "auto"}, "device": "cpu"}, True),
+        ({"machine": {"gpu": None}, "hardware": {"accelerator": "auto"}, "device": "mps"}, False),
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "cpu"}, "device": "cuda, cpu"}, False),
+    ],
+)
+def test_the_processors_time_counts_where_the_processor_computed(known: dict[str, Any], processor: bool) -> None:
+    """A card that is there and did nothing does not matter."""
+    clock = tables.clock_of([record(0, 0.5, processor_seconds_per_epoch=1.0, **known)])
+    assert clock == ("processor_seconds_per_epoch" if processor else "seconds_per_epoch")
+
+
 def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:
     rows = tables.read_records(folder(tmp_path, [record(0, 0.5), record(0, 0.6)]))
     assert [row["ood_test"] for row in rows] == [0.6]
@@ -108,6 +126,79 @@ def test_runs_of_one_name_and_other_settings_are_told_apart() -> None:
     rows = tables.markdown([*others, *usual]).splitlines()
     assert [line for line in rows if "| default |" in line and "60.00 ±14.14" in line]
     assert [line for line in rows if "| default, variance_weight=100.0 |" in line and "| 90.00 ±0.00 |" in line]
+
+
+def trained(seed: int, *overrides: str, **more: Any) -> dict[str, Any]:
+    """The record of GOODFormer with some settings."""
+    from goodformer.experiments.presets import configure
+
+    config = configure(more.pop("data", {"name": "good-motif"}), "goodformer", seed=seed, overrides=overrides)
+    return record(seed, 0.5, method="goodformer", model="goodformer", config=config.to_dict(), **more)
+
+
+def shown(*records: dict[str, Any]) -> list[tuple[str, str]]:
+    """The preset and the number of seeds of every row."""
+    lines = [line.strip("| ").split(" | ") for line in tables.markdown(records).splitlines() if "| ood_val |" in line]
+    return [(cells[2], cells[-1]) for cells in lines]
+
+
+def test_a_setting_named_like_a_column_tells_rows_apart() -> None:
+    from goodformer.experiments.presets import configure
+
+    usual = configure({"name": "good-motif"}).method["budget"]
+    other = next(name for name in ("kl", "size") if name != usual)
+    rows = shown(trained(0), trained(1), trained(0, f"method.budget={other}"))
+    assert rows == [("default", "2"), (f"default, budget={other}", "1")]
+
+
+@pytest.mark.parametrize("path", ["model.dim", "method.variance_weight", "training.batch_size", "dataset.seed"])
+def test_a_change_in_any_part_is_another_row(path: str) -> None:
+    assert [row[1] for row in shown(trained(0), trained(0, f"{path}=24"))] == ["1", "1"]
+
+
+def test_a_setting_of_one_part_does_not_hide_that_of_another() -> None:
+    """GSAT and GOODFormer's model both have a temperature; the part says which is meant."""
+    from goodformer.experiments.presets import configure
+
+    def hot(*overrides: str) -> dict[str, Any]:
+        config = configure({"name": "good-motif"}, "gsat", "goodformer", overrides=overrides)
+        return record(0, 0.5, method="gsat", model="goodformer", config=config.to_dict())
+
+    usual = configure({"name": "good-motif"}, "gsat", "goodformer").model["temperature"]
+    other = next(name for name in ("exact", "none") if name != usual)
+    rows = shown(hot(), hot(f"model.temperature={other}"), hot("method.temperature=3.0"))
+    assert rows == [
+        ("default", "1"),
+        (f"default, model.temperature={other}", "1"),
+        ("default, method.temperature=3.0", "1"),
+    ]
+
+
+def test_settings_that_cannot_be_read_any_more_are_told_apart() -> None:
+    old = [trained(seed) for seed in (0, 1, 0)]
+    for one, value in zip(old, (1, 1, 2), strict=True):
+        one["config"]["method"]["gone"] = value
+    names = shown(*old, trained(0))
+    assert [row[1] for row in names] == ["2", "1", "1"]
+    assert len({row[0] for row in names}) == 3
+    assert names[2][0] == "default"
+
+
+def test_runs_on_tables_of_ones_own_are_told_apart() -> None:
+    def own(seed: int, file: str, target: str) -> dict[str, Any]:
+        data = {"name": "table", "path": file, "target": [target]}
+        return record(seed, 0.5, dataset="table", config={**trained(seed)["config"], "dataset": data})
+
+    rows = shown(own(0, "a.csv", "toxic"), own(1, "a.csv", "toxic"), own(0, "b.csv", "toxic"), own(0, "a.csv", "ld50"))
+    assert [row[1] for row in rows] == ["2", "1", "1"]
+
+
+def test_data_that_the_heading_names_have_tables_of_their_own() -> None:
+    data = [{"name": "drugood", "measurement": name} for name in ("ic50", "ec50")]
+    text = tables.markdown([trained(0, data=one, dataset="drugood", domain="assay") for one in data])
+    assert text.count("###") == 2
+    assert "measurement ic50" in text
+    assert "measurement ec50" in text
 
 
 def test_rows_alike_do_not_stand_beside_the_papers_figure() -> None:

@@ -12,7 +12,7 @@ from goodformer.cli import options, output
 app = typer.Typer(name="runs", invoke_without_command=True)
 
 RUNS = Path("runs")
-FIGURES = ("id_test", "ood_val", "ood_test", "precision_at_10")
+SCORES = ("id_test", "ood_val", "ood_test", "precision_at_10")
 SHOWN = ("id", "data", "trained", "seed", "progress", "id_test", "ood_test", "precision_at_10")
 
 
@@ -162,7 +162,7 @@ def _brief(run: Any) -> dict[str, Any]:
         "seed": config.seed,
         "progress": f"{len(run.epochs)}/{config.training.epochs}",
         "finished": run.finished,
-        **{key: summary.get(key) for key in FIGURES},
+        **{key: summary.get(key) for key in SCORES},
     }
 
 

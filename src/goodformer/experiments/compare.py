@@ -22,7 +22,7 @@ from goodformer.experiments.presets import benchmark_keys, check_budget
 from goodformer.experiments.tables import PERCENT, Record, clock_of, moments, read_records
 from goodformer.registry import InputError
 
-FIGURES = ("ood_test", "id_test", "precision_at_10", "edge_auc")
+REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc")
 BUDGET = "compare"
 Key = tuple[str, int]
 """Name of a row and a seed."""
@@ -180,7 +180,7 @@ def _row(
         "epochs": config.training.epochs,
         "seeds": list(done),
         "failed": {str(seed): failures[config.id] for seed, config in configs.items() if config.id in failures},
-        **{name: figure(name, done.values()) for name in FIGURES},
+        **{name: figure(name, done.values()) for name in REPORTED},
         "seconds_per_epoch": seconds[0] if seconds else None,
         "paper": {key: _published(key, config.dataset, row) for key in ("ood_test", "precision_at_10")},
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from goodformer.experiments.tables import FIGURES, PERCENT, markdown_table, written
+from goodformer.experiments.tables import HEADINGS, PERCENT, markdown_table, written
 
 Report = Mapping[str, Any]
 
@@ -216,7 +216,7 @@ def _figure_column(figure: str, wanted: int) -> Column:
         whole = len(row["seeds"]) == wanted
         return replace(number(row[figure], figure), whole=whole) if row["seeds"] else Cell(_missing(row))
 
-    return Column(FIGURES[figure], cell, "" if figure == "id_test" else figure)
+    return Column(HEADINGS[figure], cell, "" if figure == "id_test" else figure)
 
 
 def _paper_column(rows: Sequence[Report], figure: str) -> Iterator[Column]:

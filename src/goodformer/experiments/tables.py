@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from goodformer import files
-from goodformer.engine.config import RunConfig
+from goodformer.engine.config import LABELS, RunConfig
 from goodformer.experiments.competitors import GNN, PAPER, PLAIN_GNN
 from goodformer.experiments.paper import published
 from goodformer.experiments.presets import configure
@@ -24,7 +26,7 @@ Record = Mapping[str, Any]
 EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
 BENCHMARK = ("dataset", "domain", "shift", "train_graphs")
 COLUMNS = ("method", "model", "preset", "budget", "epochs", "selection")
-FIGURES = {
+HEADINGS = {
     "id_test": "ID test",
     "ood_val": "OOD validation",
     "ood_test": "OOD test",
@@ -35,6 +37,9 @@ TOLD = ("measurement", "vectors")
 """Settings of a data set that make it another one than the paper's, and so stand in its heading."""
 NAMED = ("name", "domain", "shift", "bias", "larger", *TOLD)
 """Settings of a data set that its heading tells."""
+PARTS = ("dataset", "model", "method", "training")
+ELSEWHERE = ("dataset.name", "dataset.graphs", "model.name", "method.name", "training.epochs", "training.selection")
+"""Settings that a heading or a column tells, or the number of training graphs."""
 PERCENT = ("id_test", "ood_val", "ood_test")
 
 
@@ -54,7 +59,7 @@ def markdown(records: Sequence[Record]) -> str:
     """One table a benchmark, one row a method and its settings, mean and standard deviation over seeds."""
     if not records:
         return EMPTY
-    return "\n\n".join(_benchmark_table(key, rows) for key, rows in _group(records, BENCHMARK).items())
+    return "\n\n".join(_benchmark_table(key, rows) for key, rows in _group(records, _benchmark).items())
 
 
 def write(results: Path = Path("results"), page: Path = Path("docs/results.md")) -> bool:
@@ -77,22 +82,32 @@ def insert(page: Path, name: str, body: str) -> bool:
     return new != text
 
 
-def _group(records: Iterable[Record], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Record]]:
-    """Records that agree in all keys, in the order they first appear."""
+def _group(records: Iterable[Record], key: Callable[[Record], tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Record]]:
+    """Records that agree in a key, in the order they first appear."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
-        groups.setdefault(tuple(record.get(key) for key in keys), []).append(record)
+        groups.setdefault(key(record), []).append(record)
     return groups
+
+
+def _benchmark(record: Record) -> tuple[Any, ...]:
+    """What a heading tells: two runs under one heading have the same data."""
+    dataset = record.get("config", {}).get("dataset", {})
+    return (*(record.get(key) for key in BENCHMARK), *(dataset.get(key) for key in TOLD))
+
+
+def _columns(record: Record) -> tuple[Any, ...]:
+    """What the first columns tell."""
+    return tuple(record.get(key) for key in COLUMNS)
 
 
 def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
     """A heading and the table under it."""
-    named = dict(zip(BENCHMARK, key, strict=True))
+    named = dict(zip((*BENCHMARK, *TOLD), key, strict=True))
     words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
-    config = records[0].get("config", {}).get("dataset", {})
-    words += [f"{name} {config[name]}" for name in TOLD if name in config]
-    head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *FIGURES.values()]
-    groups = _group(_told_apart(records), COLUMNS)
+    words += [f"{name} {named[name]}" for name in TOLD if named[name] is not None]
+    head = ["method", "model", "preset", "budget", "epochs", "epoch chosen on", *HEADINGS.values()]
+    groups = _group(_told_apart(records), _columns)
     rows = [
         [*_row(group, rows), *_cost(rows, _baseline(group, groups)), str(len(rows))] for group, rows in groups.items()
     ]
@@ -102,28 +117,46 @@ def _benchmark_table(key: tuple[Any, ...], records: Sequence[Record]) -> str:
 
 def _told_apart(records: Sequence[Record]) -> Iterator[Record]:
     """The records, those with other settings than their preset's having these behind its name."""
-    for record in (record for alike in _group(records, COLUMNS).values() for record in alike):
+    for record in (record for alike in _group(records, _columns).values() for record in alike):
         changed = _changed(record)
         yield {**record, "preset": ", ".join((str(record.get("preset")), *changed))} if changed else record
 
 
 def _changed(record: Record) -> list[str]:
     """What a run has otherwise than its preset and budget would have it, as far as no heading or column tells it."""
+    told = record.get("config")
+    if not told:
+        return []
     try:
-        config = RunConfig.from_dict(record.get("config", {}))
+        config = RunConfig.from_dict(told)
         given = {name: config.dataset[name] for name in NAMED if name in config.dataset}
         parts = (config.method["name"], config.model["name"], config.preset, config.budget)
         own, usual = (_settings(one) for one in (config, configure(given, *parts)))
-    except InputError:  # of a preset or a setting that is no more
-        return []
-    return [f"{name}={value}" for name, value in sorted(own.items()) if value != usual.get(name)]
+    except InputError:  # of a preset or a setting that is no more, or of data that have no usual settings
+        return [f"settings {_fingerprint(told)}"]
+    return [f"{_short(path, own)}={own[path]}" for path in sorted(own, key=_bare) if own[path] != usual.get(path)]
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:
-    """The settings of a run but its seed and what stands elsewhere."""
+    """The settings of a run by their paths, but its seed and what stands elsewhere."""
     tree = config.to_dict()
-    parts = (tree[part] for part in ("dataset", "model", "method", "training"))
-    return {name: value for part in parts for name, value in part.items() if name not in (*COLUMNS, "graphs")}
+    paths = {f"{part}.{name}": value for part in PARTS for name, value in tree[part].items()}
+    return {path: value for path, value in paths.items() if path not in ELSEWHERE}
+
+
+def _fingerprint(config: Mapping[str, Any]) -> str:
+    """A few digits that belong to some settings, whatever their seed and labels."""
+    content = {name: value for name, value in config.items() if name not in ("seed", *LABELS)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
+
+
+def _short(path: str, paths: Iterable[str]) -> str:
+    """The name of a setting, and its part where another part has a setting of that name."""
+    return _bare(path) if sum(_bare(one) == _bare(path) for one in paths) == 1 else path
+
+
+def _bare(path: str) -> str:
+    return path.partition(".")[2]
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -133,7 +166,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _row(group: tuple[Any, ...], records: Sequence[Record]) -> list[str]:
     """The cells of one method under one setting."""
-    figures = [spread([record.get(key) for record in records], 100 if key in PERCENT else 1) for key in FIGURES]
+    figures = [spread([record.get(key) for record in records], 100 if key in PERCENT else 1) for key in HEADINGS]
     return [*("-" if part is None else str(part) for part in group), *figures, _paper(records[0])]
 
 
@@ -168,10 +201,17 @@ def _cost(records: Sequence[Record], baseline: Sequence[Record]) -> list[str]:
 def clock_of(found: Iterable[Record]) -> str:
     """The record entry that tells the cost of an epoch: the processor's own time, which other processes do not change.
 
-    Where a graphics card computed, or a record does not tell it, that of the clock on the wall.
+    Where a graphics card computed, or a record does not tell it, that of the clock on the wall. Old records do not name
+    the device: theirs was the processor where it was asked for, or where the machine has no card.
     """
     own, wall = "processor_seconds_per_epoch", "seconds_per_epoch"
-    told = [record.get(own) is not None and record.get("machine", {}).get("gpu") is None for record in found]
+
+    def tells(record: Record) -> bool:
+        asked = (record.get("hardware") or {}).get("accelerator")
+        guess = "cpu" if asked == "cpu" or (record.get("machine") or {}).get("gpu") is None else asked
+        return record.get(own) is not None and (record.get("device") or guess) == "cpu"
+
+    told = [tells(record) for record in found]
     return own if told and all(told) else wall
 
 
