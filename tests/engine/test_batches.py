@@ -18,7 +18,7 @@ def skewed(graphs: int) -> torch.Tensor:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    graphs=st.integers(1, 200),
+    graphs=st.integers(6, 200),  # two for each of three processes
     size=st.integers(6, 40),
     world=st.integers(1, 3),
     epoch=st.integers(0, 5),
@@ -34,8 +34,7 @@ def test_every_graph_is_seen_once_however_many_processes(
         shares.append(list(batches))
     assert len({len(share) for share in shares}) == 1
     assert sorted(index for share in shares for batch in share for index in batch) == list(range(graphs))
-    if graphs >= 2 * world:
-        assert min(len(batch) for share in shares for batch in share) >= 2
+    assert min(len(batch) for share in shares for batch in share) >= 2
 
 
 @pytest.mark.parametrize("sizes", [None, skewed(52)])
@@ -117,3 +116,11 @@ def test_batches_that_cannot_be_are_refused() -> None:
         EpochBatches(10, 16, drop_last=True)
     with pytest.raises(InputError, match="set it to 8 or more"):
         EpochBatches(100, 6, world=4)
+
+
+@pytest.mark.parametrize(("graphs", "world"), [(1, 1), (3, 2), (5, 3)])
+def test_too_few_graphs_for_the_processes_are_refused(graphs: int, world: int) -> None:
+    with pytest.raises(InputError, match=f"give at least {2 * world}"):
+        EpochBatches(graphs, 16, world=world)
+    shares = [list(EpochBatches(2 * world, 16, rank=rank, world=world)) for rank in range(world)]
+    assert [len(batch) for share in shares for batch in share] == [2] * world

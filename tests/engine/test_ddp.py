@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from lightning.pytorch.plugins.environments import LightningEnvironment
 
 from goodformer.data import load_benchmark
 from goodformer.engine import Hardware, train
-from goodformer.engine.lightning import Adapter
+from goodformer.engine.lightning import Adapter, Launcher, Processes
 from goodformer.engine.store import STATE
 from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
@@ -55,6 +56,13 @@ def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path) ->
     for split in ("val", "test"):
         again, recorded = run.predictor("last").evaluate(benchmark.splits[split]), run.epochs[-1][split]
         assert again == pytest.approx(recorded, abs=1e-5)
+
+
+def test_processes_are_started_as_asked_for() -> None:
+    strategy = Processes(start_method="forkserver", cluster_environment=LightningEnvironment())
+    strategy._configure_launcher()
+    assert isinstance(strategy.launcher, Launcher)
+    assert strategy.launcher._start_method == "forkserver"
 
 
 def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(tmp_path: Path) -> None:

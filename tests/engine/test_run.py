@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.engine.tiny import QUIET, Alternating, tiny_config
 SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
     "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch processor_seconds_per_epoch commit versions "
-    "wall_seconds peak_memory_mb machine hardware parameters id splits by_rule config"
+    "wall_seconds peak_memory_mb device machine hardware parameters id splits by_rule config"
 )
 
 
@@ -54,6 +55,7 @@ def test_a_finished_run_has_all_its_records(finished: Run) -> None:
     assert summary["precision_at_10"] is None
     assert summary["config"] == finished.config.to_dict()
     assert summary["hardware"] == {"accelerator": "cpu", "devices": 1, "threads": 1}
+    assert summary["device"] == "cpu"
     chosen = epochs[summary["selected_epoch"] - 1]
     assert summary["ood_test"] == chosen["test"]["accuracy"]
     assert summary["splits"] == {split: chosen[split] for split in SPLITS}
@@ -257,6 +259,41 @@ def test_the_training_sample_is_fixed_and_limited(tmp_path: Path) -> None:
     assert len(sample.unique()) == 50
     assert torch.equal(sample, training._indices("train"))
     assert len(training._indices("test")) == 20
+
+
+def begun(folder: Path) -> Training:
+    """A training that is ready for its first epoch."""
+    config, benchmark = tiny_config(), load_benchmark("good-motif", graphs=200)
+    method, recipe = build_method(config, benchmark)
+    training = Training(config, benchmark, method, recipe, folder, ("val",))
+    training.make_optimizer()
+    training.start()
+    return training
+
+
+def test_the_processor_time_of_an_epoch_is_that_of_all_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process takes 3 s and another one 5 s."""
+    training, now = begun(tmp_path), [10.0]
+    monkeypatch.setattr(time, "process_time", lambda: now[0])
+    training.begin_epoch()
+    training.step_loss(training.benchmark.splits["train"].batch(range(8)))
+    now[0] = 13.0
+
+    def gather(value: Any) -> list[Any]:
+        return [value, (value[0], 5.0)] if isinstance(value, tuple) and isinstance(value[1], float) else [value]
+
+    training.end_epoch(gather, world=2)
+    assert training.epochs[0]["processor_seconds"] == 8.0
+
+
+def test_a_run_that_goes_on_elsewhere_names_both_devices(tmp_path: Path) -> None:
+    training = begun(tmp_path)
+    assert training._devices() == "cpu"
+    training.cost["device"] = "cuda"
+    training.cost["device"] = training._devices()
+    assert training._devices() == "cuda, cpu"
 
 
 def test_a_config_from_yaml_trains(tmp_path: Path) -> None:

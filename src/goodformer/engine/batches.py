@@ -56,6 +56,11 @@ class EpochBatches(Sampler[list[int]]):
                 f"training: batch_size = {batch_size} leaves some of {world} processes fewer than 2 graphs; "
                 f"set it to {2 * world} or more."
             )
+        if graphs < 2 * world:
+            raise InputError(
+                f"{graphs} training graphs leave some of {world} processes fewer than 2 graphs; "
+                f"give at least {2 * world}{' or use fewer devices' if world > 1 else ''}."
+            )
         self.lengths = _lengths(graphs, batch_size, drop_last, 2 * world)
         if not self.lengths:
             raise InputError(

@@ -267,7 +267,7 @@ class Processes(DDPStrategy):
     """Processes of this machine, each of which ends as soon as its work is done."""
 
     def _configure_launcher(self) -> None:
-        self._launcher = Launcher(self, start_method="spawn")
+        self._launcher = Launcher(self, start_method=self._start_method)
 
 
 class Launcher(_MultiProcessingLauncher):

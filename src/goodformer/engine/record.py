@@ -37,8 +37,8 @@ def summarise(
         config: The run's config.
         benchmark: The data it was trained on.
         epochs: The records of its epochs.
-        cost: Entries measured while training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``.
-        hardware: Where it was computed, or, of a run that was stopped, where it was finished.
+        cost: Entries measured while training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``, ``device``.
+        hardware: What was asked for, of a run that was stopped, when it was finished.
     """
     metric, rule = benchmark.task.metric, config.training.selection
     chosen = epochs[select_epoch(epochs, rule, metric)]
@@ -53,6 +53,7 @@ def summarise(
         "seconds_per_epoch": _mean(epochs, "seconds"),
         "processor_seconds_per_epoch": _mean(epochs, "processor_seconds"),
         "commit": source_commit(),
+        "device": None,
         **cost,
         "splits": {split: chosen[split] for split in SPLITS},
         "by_rule": {rule: _under(rule, epochs, metric) for rule in RULES},
@@ -113,7 +114,7 @@ def _version(package: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """What the run was computed on, without the names of its owner."""
+    """The machine at hand, without the names of its owner; its graphics card is named whether it computes or not."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "processor": processor(),

@@ -147,9 +147,11 @@ class Training:
 
     def end_epoch(self, gather: Gather, rank: int = 0, world: int = 1) -> None:
         """Evaluate, record and, in the first process, save."""
-        loss = merge_means(gather(self.meter.sums()))
+        sums = self.meter.sums()
+        parts = gather((sums, time.process_time() - self.processor_start))
+        loss, busy = merge_means([means for means, _ in parts]), sum(own for _, own in parts)
         self._check_finite(loss["total"])
-        seconds, busy = time.perf_counter() - self.epoch_start, time.process_time() - self.processor_start
+        seconds = time.perf_counter() - self.epoch_start
         self._average.after_epoch()
         record = {
             "epoch": self.epoch + 1,
@@ -188,11 +190,17 @@ class Training:
             "parameters": sum(parameter.numel() for parameter in self.method.parameters()),
             "wall_seconds": round(self.cost["wall_seconds"] + now - self.clock, 3),
             "peak_memory_mb": max(self.cost["peak_memory_mb"], peak_memory_mb()),
+            "device": self._devices(),
         }
         self.clock = now
         state = self.state()
         files.write(self.folder / STATE, lambda part: torch.save(state, part))
         publish(self.folder, self.recipe, self.config, state)
+
+    def _devices(self) -> str:
+        """What has computed the run so far, as torch calls it: cpu, or cuda, or both where it went on elsewhere."""
+        before = self.cost.get("device")
+        return ", ".join(dict.fromkeys([*(before.split(", ") if before else []), self.free[0].device.type]))
 
     def _evaluated(self, gather: Gather, rank: int, world: int) -> dict[str, Metrics]:
         """The metrics of the watched splits, each process predicting its share of the graphs."""
