@@ -1,10 +1,12 @@
 """The first thing a user runs, in small."""
 
+import re
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
+from goodformer.data import load_benchmark
 from goodformer.experiments import quickstart
 
 
@@ -31,6 +33,20 @@ def test_it_ends_in_a_table_and_a_picture_and_repeats_at_once(small: Path) -> No
     assert quickstart.run(small, progress=False) == report
     assert before == {path: path.stat().st_mtime_ns for path in small.glob("*/summary.json")}
     assert len(before) == 2
+
+
+def test_the_ceiling_is_that_of_labels_drawn_anew_and_pages_say_so() -> None:
+    """A label drawn anew is right by chance one time in three, so fewer than one in ten are wrong."""
+    graphs = load_benchmark("good-motif", graphs=6000).splits["train"].graph
+    assert float((graphs["y"].flatten() == graphs["motif"]).float().mean()) == pytest.approx(
+        quickstart.CEILING, abs=0.02
+    )
+    assert "drawn anew" in quickstart._ceiling_row()[0]
+    root = Path(__file__).parents[2]
+    for page in (root / "README.md", *(root / "docs").rglob("*.md")):
+        text = " ".join(page.read_text().split()).lower()
+        for sentence in re.findall(r"one label in ten[^:.,]*", text):
+            assert "drawn anew among three classes" in sentence, page
 
 
 def test_the_budget_cuts_graphs_and_the_contestants_name_their_epochs() -> None:

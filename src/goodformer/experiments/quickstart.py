@@ -75,7 +75,7 @@ def _row(one: Contestant, summary: dict[str, Any]) -> list[Any]:
 
 def _ceiling_row() -> list[Any]:
     """The best that label noise allows."""
-    return ["expected ceiling: one label in ten is noise", "", *[_percent(CEILING)] * 2, 1.0]
+    return ["expected ceiling: one label in ten is drawn anew", "", *[_percent(CEILING)] * 2, 1.0]
 
 
 def _percent(share: float | None) -> str:
