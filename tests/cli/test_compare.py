@@ -168,3 +168,21 @@ def wait_for_epochs(folder: Path, more_than: int, process: subprocess.Popen[byte
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
     raise AssertionError("no epoch in two minutes")
+
+
+def test_how_far_things_are_in_one_line() -> None:
+    from goodformer.cli.compare import summary
+    from goodformer.experiments.runner import Status
+
+    status = Status(runs=4, ended=2, failed=1, epochs=40, epochs_done=20, running=(), seconds_left=50 * 3600.0)
+    assert summary(status) == "2 of 4 runs (1 failed), 20 of 40 epochs, about 2 d 2 h left"
+
+
+def test_help_names_every_budget(command: Command) -> None:
+    from goodformer.cli import options
+    from goodformer.experiments.presets import budgets
+
+    assert set(options.BUDGETS.replace(" or ", ", ").split(", ")) == set(budgets())
+    for name in ("compare", "train", "reproduce"):
+        said = " ".join(command(name, "--help").out.split())
+        assert all(word in said for word in budgets()), name

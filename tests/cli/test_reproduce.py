@@ -1,6 +1,7 @@
 """``goodformer reproduce``: the list, a table, training the gaps, a figure."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,27 @@ def test_mistakes_are_refused(command: Command, words: list[str], sentence: str)
     assert (answer.code, answer.out) == (2, "")
     assert sentence in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_times_alone_are_measured_and_nothing_is_trained(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def timed(budget: str, seeds: int) -> list[Block]:
+        comparison = compared(TINY, "gsat,goodformer", budget, seeds, ("training.epochs=1", "model.dim=16"))
+        return [Block("Tiny", (Column("OOD", comparison), Column("inference", comparison, artefacts.INFERENCE)))]
+
+    table = Artefact("table-runtime", "Table 8", "tiny", timed, ("compare",), 1)
+    monkeypatch.setitem(artefacts.ARTEFACTS, "table-runtime", table)
+    words = ["reproduce", "table-runtime", "--methods", "gsat"]
+    told = command(*words, "--json").json
+    (line,) = [gap["command"] for gap in told["blocks"][0]["gaps"] if gap.get("times")]
+    answer = command(*shlex.split(line)[1:], "--json")
+    assert answer.code == 0, answer.err
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["table-runtime-inference.jsonl"]
+    assert not (tmp_path / "runs").exists()
+    after = command(*words, "--json").json
+    assert [gap["times"] for gap in after["blocks"][0]["gaps"] if gap.get("times")] == []
+    assert after["gap"]["runs"] == 1  # still to be trained
 
 
 def test_gaps_are_trained_exported_and_drawn(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

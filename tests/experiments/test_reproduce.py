@@ -290,8 +290,15 @@ def test_a_whole_artefact_counts_a_run_once() -> None:
     }
     everything = {key: record(config) for block in blocks for key, config in block.configs.items()}
     report = reproduce.report(one, blocks, everything)
-    command = "goodformer reproduce table-runtime --budget compare --run  # 6 inference times, no estimate"
-    assert [reproduce.missing(block) for block in report["blocks"]] == [[command]]
+    command = "goodformer reproduce table-runtime --budget compare --times-only --export results/table-runtime.jsonl"
+    assert [reproduce.missing(block) for block in report["blocks"]] == [
+        [f"{command}  # 6 inference times, no estimate"]
+    ]
+    chosen = ["--seeds", "1", "--methods", "gps,goodformer"]
+    (block,) = reproduce.report(one, narrowed(blocks, methods="gps,goodformer"), everything, chosen)["blocks"]
+    (gap,) = block["gaps"]
+    assert gap["times"] == 2
+    assert gap["command"] == command.replace("--times", "--seeds 1 --methods gps,goodformer --times")
     assert (report["gap"]["runs"], report["gap"]["times"]) == (0, 6)
     assert reproduce.coverage(one, everything) == {
         "full": {"runs": (0, 18), "inference times": (0, 6)},
@@ -362,12 +369,13 @@ def test_predicting_is_timed_recorded_and_read(tmp_path: Path, monkeypatch: pyte
     measured = reproduce.measure(blocks, {})
     assert [line["graphs"] for line in measured] == [15]
     assert measured[0]["processor_seconds"] > 0
+    assert measured[0]["weights"] == "untrained"
     path = tmp_path / "made.jsonl"
     reproduce.export(blocks, tmp_path / "runs", path, measured)
     reproduce.export(blocks, tmp_path / "runs", path, measured)
     found = reproduce.known(blocks, [tmp_path])
     assert reproduce.measure(blocks, found) == []
-    assert [len(path_.read_text().splitlines()) for path_ in sorted(tmp_path.glob("*.jsonl"))] == [1, 0]
+    assert [len(path_.read_text().splitlines()) for path_ in sorted(tmp_path.glob("*.jsonl"))] == [1]
     (key,) = blocks[0].configs
     assert not reproduce.trained(found, key)
     assert tables.read_records(tmp_path) == []
@@ -383,6 +391,21 @@ def test_inference_does_not_touch_the_random_numbers_of_others(tmp_path: Path, m
     before = torch.get_rng_state()
     inference.measure(next(iter(tiny("compare", 1)[0].configs.values())), rounds=1)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_weights_of_a_finished_run_predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GOODFormer solves for its temperature, which takes as many steps as its logits need."""
+    from goodformer.engine import Hardware, Run, train
+
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
+    (config,) = tiny("compare", 1)[0].configs.values()
+    assert inference.measure(config, tmp_path, rounds=1)["weights"] == "untrained"
+    run = train(config, tmp_path, Hardware(progress=False))
+    seen: list[Any] = []
+    monkeypatch.setattr(inference, "_round", lambda method, *_: seen.append(method) or 1.0)
+    assert inference.measure(config, tmp_path, rounds=1)["weights"] == "best"
+    trained = Run(run.folder).predictor("best").method.state_dict()
+    assert all(bool((value == trained[name]).all()) for name, value in seen[0].state_dict().items())
 
 
 def test_the_page_is_what_the_records_say() -> None:

@@ -42,7 +42,7 @@ def command(
         str, typer.Option(metavar="ROW,ROW", help="Rows: all, or names, METHOD on MODEL, ROW:PRESET.")
     ] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds each row is trained with.")] = 3,
-    budget: Annotated[str, typer.Option(help="The same for all rows: compare, quick, short or full.")] = "compare",
+    budget: Annotated[str, typer.Option(help=f"The same for all rows: {options.BUDGETS}.")] = "compare",
     overrides: options.Set = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, each in its own process.")] = 2,
     threads: options.Threads = 1,
@@ -80,7 +80,7 @@ def command(
     chosen = chosen_format(form, out)
     with output.working():
         from goodformer.engine import export_results
-        from goodformer.experiments import compare
+        from goodformer.experiments import compare, runner
 
         sources = recorded(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
@@ -92,7 +92,7 @@ def command(
                 failures = compare.train(plan, runs, jobs, threads, known, watch)
             known = compare.records(plan, runs, sources)
         if export:
-            export_results(compare.runs(plan, runs), export)
+            export_results(runner.finished(plan.configs.values(), runs), export)
     deliver(compare.report(plan, known, failures), chosen, out, as_json)
     if failures:
         raise typer.Exit(1)
@@ -200,14 +200,8 @@ def _lines() -> Callable[[Status], None]:
 
 def summary(status: Status) -> str:
     """How far things are, in one line."""
+    from goodformer.experiments.pace import duration
+
     failed = f" ({status.failed} failed)" if status.failed else ""
-    left = "" if status.seconds_left is None else f", about {_duration(status.seconds_left)} left"
+    left = "" if status.seconds_left is None else f", about {duration(status.seconds_left)} left"
     return f"{status.ended} of {status.runs} runs{failed}, {status.epochs_done} of {status.epochs} epochs{left}"
-
-
-def _duration(seconds: float) -> str:
-    """Hours and minutes, minutes, or seconds."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

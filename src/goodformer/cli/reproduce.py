@@ -19,7 +19,7 @@ def command(
     name: Annotated[
         str | None, typer.Argument(metavar="[ARTEFACT]", help="A table or figure; all are listed where none is named.")
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Only this budget: full or compare.")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"Only this budget: {options.BUDGETS}.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; by default the artefact's own.")] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME,NAME", help="Only the columns of these data sets, e.g. good-motif.")
@@ -28,6 +28,9 @@ def command(
         str | None, typer.Option(metavar="ROW,ROW", help="Only these rows, named as in goodformer compare.")
     ] = None,
     run: Annotated[bool, typer.Option("--run", help="Train what has no record.")] = False,
+    times_only: Annotated[
+        bool, typer.Option("--times-only", help="Measure times of predicting that have no record; train nothing.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, each in its own process.")] = 2,
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
@@ -72,7 +75,8 @@ def command(
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     part = _part(name, sources, runs, chosen)
     written = chosen_format(form, None if part.one.drawn else out)
-    failures, measured = _run(part, jobs, threads, quiet, export) if run else ({}, [])
+    failures = _train(part, jobs, threads, quiet, export) if run and not times_only else {}
+    measured = _measure(part, threads) if run or times_only else []
     report = _report(part, export, measured)
     if part.one.drawn and out:
         _draw(part, report, out)
@@ -103,28 +107,31 @@ def _part(name: str, sources: list[Path], runs: Path, chosen: Mapping[str, Any])
     return Part(one, kept, sources, runs, words)
 
 
-def _run(
-    part: Part, jobs: int, threads: int, quiet: bool, export: Path | None
-) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Train and measure the gaps: why runs failed, by id, and the records of how long predicting takes.
-
-    What is finished is exported even if the rest is stopped.
-    """
+def _train(part: Part, jobs: int, threads: int, quiet: bool, export: Path | None) -> dict[str, str]:
+    """Train the gaps: why runs failed, by id; what is finished is exported even if the rest is stopped."""
     with output.working():
-        from goodformer.cli.locate import limit_threads
         from goodformer.experiments import reproduce
 
         known = reproduce.known(part.blocks, part.sources, part.runs)
         done = {} if part.one.folders else known  # a picture needs run folders, not records
         try:
             with watching(quiet) as watch:
-                failures = reproduce.train(part.blocks, done, part.runs, jobs, threads, watch)
+                return reproduce.train(part.blocks, done, part.runs, jobs, threads, watch)
         except KeyboardInterrupt:
             if export:
                 reproduce.export(part.blocks, part.runs, export)
             raise
+
+
+def _measure(part: Part, threads: int) -> list[dict[str, Any]]:
+    """Records of how long predicting takes, where that is asked for and not known."""
+    with output.working():
+        from goodformer.cli.locate import limit_threads
+        from goodformer.experiments import reproduce
+
         limit_threads(threads)
-        return failures, reproduce.measure(part.blocks, known)
+        known = reproduce.known(part.blocks, part.sources, part.runs)
+        return reproduce.measure(part.blocks, known, part.runs)
 
 
 def _report(part: Part, export: Path | None, measured: list[dict[str, Any]]) -> dict[str, Any]:

@@ -25,7 +25,9 @@ def command(
     overrides: options.Set = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the run. Default: 0.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; short for --set training.epochs=N.")] = None,
-    budget: Annotated[str | None, typer.Option(help="full, or what cuts graphs and epochs: quick, compare.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help=f"What cuts graphs and epochs: {options.BUDGETS}. Default: full.")
+    ] = None,
     runs: options.Runs = Path("runs"),
     device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.data import load_benchmark
-from goodformer.engine import Run, RunConfig
+from goodformer.engine import RunConfig
 from goodformer.engine.config import parse_assignment
 from goodformer.experiments import runner
 from goodformer.experiments.competitors import ALL, BASELINE, Competitor, competitors
@@ -103,22 +103,17 @@ def train(
     """
     passed = set(known)
     wanted = [config for config in comparison.configs.values() if config.id not in passed]
-    if not all(Run(root / config.folder_name).finished for config in wanted):
+    if len(runner.finished(wanted, root)) < len(wanted):
         load_benchmark(**wanted[0].dataset)  # data that cannot be had are one sentence, not one failure a run
     return runner.complete(wanted, root, jobs, threads, watch)
-
-
-def runs(comparison: Comparison, root: Path) -> list[Run]:
-    """The finished runs of a comparison in a folder."""
-    found = [Run(root / config.folder_name) for config in comparison.configs.values()]
-    return [run for run in found if run.finished]
 
 
 def records(comparison: Comparison, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
     """What is known of a comparison's runs, by id: from files of records, and from run folders, which win."""
     wanted = {config.id for config in comparison.configs.values()}
     found = {one: record for one, record in recorded(sources).items() if one in wanted}
-    return found | {run.config.id: run.summary for run in runs(comparison, root) if run.summary}
+    runs = runner.finished(comparison.configs.values(), root)
+    return found | {run.config.id: run.summary for run in runs if run.summary}
 
 
 def recorded(sources: Sequence[Path]) -> dict[str, Record]:

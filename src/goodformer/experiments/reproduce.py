@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goodformer import files
+from goodformer.data.values import counted
 from goodformer.engine import Run, RunConfig, export_results
 from goodformer.engine.store import merge_lines
 from goodformer.experiments import compare, headline, inference, runner
@@ -18,8 +18,8 @@ from goodformer.experiments.artefacts import ARTEFACTS, FIGURES, INFERENCE, Arte
 from goodformer.experiments.compare import Comparison
 from goodformer.experiments.competitors import ALL, PAPER, Competitor
 from goodformer.experiments.pace import Paces, duration
-from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, chance, count, over, ranked, unrepeated
-from goodformer.experiments.tables import Record, insert, moments, written
+from goodformer.experiments.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, chance, over, ranked, unrepeated
+from goodformer.experiments.tables import Record, insert, lines, moments, written
 from goodformer.registry import InputError
 
 # ------------------------------------------------------------------------------------------ records
@@ -29,19 +29,21 @@ def known(blocks: Iterable[Block], sources: Sequence[Path], root: Path | None = 
     """All records of files or folders by the ids their settings have today, and those of run folders, which win."""
     found = compare.recorded(sources)
     if root is not None:
-        found |= {run.config.id: run.summary for run in finished(blocks, root) if run.summary}
-    return timed(found, (line for source in sources for line in _lines(source) if line.get("kind") == INFERENCE))
+        runs = runner.finished(configs_of(blocks).values(), root)
+        found |= {run.config.id: run.summary for run in runs if run.summary}
+    told = (line for source in sources for _, line in lines(source) if line.get("kind") == INFERENCE)
+    return timed(found, told)
 
 
-def timed(found: Mapping[str, Record], lines: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
+def configs_of(blocks: Iterable[Block]) -> dict[str, RunConfig]:
+    """All runs of some blocks by their ids."""
+    return {one: config for block in blocks for one, config in block.configs.items()}
+
+
+def timed(found: Mapping[str, Record], told: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
     """The records with what is told of how long predicting takes."""
-    more = {RunConfig.from_dict(line["config"]).id: line for line in lines}
+    more = {RunConfig.from_dict(line["config"]).id: line for line in told}
     return {**found, **{key: {**found.get(key, {}), INFERENCE: line} for key, line in more.items()}}
-
-
-def _lines(source: Path) -> Iterator[Mapping[str, Any]]:
-    for path in [source] if source.is_file() else sorted(source.glob("*.jsonl")):
-        yield from files.read_lines(path)
 
 
 def trained(found: Mapping[str, Record], identity: str) -> bool:
@@ -58,15 +60,8 @@ def train(
     watch: runner.Watch | None = None,
 ) -> dict[str, str]:
     """Train what has no record, first seeds first; one sentence for each run that failed, by its id."""
-    configs = {one: config for block in blocks for one, config in block.configs.items() if not trained(found, one)}
-    return runner.complete(sorted(configs.values(), key=lambda config: config.seed), root, jobs, threads, watch)
-
-
-def finished(blocks: Iterable[Block], root: Path) -> list[Run]:
-    """The finished runs of some blocks in a folder."""
-    configs = {one: config for block in blocks for one, config in block.configs.items()}
-    runs = [Run(root / config.folder_name) for config in configs.values()]
-    return [run for run in runs if run.finished]
+    absent = [config for one, config in configs_of(blocks).items() if not trained(found, one)]
+    return runner.complete(sorted(absent, key=lambda config: config.seed), root, jobs, threads, watch)
 
 
 def drawn(blocks: Sequence[Block], root: Path) -> dict[str, Run]:
@@ -78,9 +73,10 @@ def drawn(blocks: Sequence[Block], root: Path) -> dict[str, Run]:
     return {title: run for title, run in runs.items() if run.finished}
 
 
-def measure(blocks: Iterable[Block], found: Mapping[str, Record]) -> list[dict[str, Any]]:
+def measure(blocks: Iterable[Block], found: Mapping[str, Record], root: Path | None = None) -> list[dict[str, Any]]:
     """Records of how long predicting takes, for the columns that ask for it and have none."""
-    return [inference.measure(config) for key, config in _timed_configs(blocks).items() if not _timed(found, key)]
+    wanted = [config for key, config in _timed_configs(blocks).items() if not _timed(found, key)]
+    return [inference.measure(config, root) for config in wanted]
 
 
 def _timed_configs(blocks: Iterable[Block]) -> dict[str, RunConfig]:
@@ -96,7 +92,8 @@ def _timed(found: Mapping[str, Record], identity: str) -> bool:
 
 def export(blocks: Iterable[Block], root: Path, path: Path, measured: Sequence[dict[str, Any]] = ()) -> None:
     """Add the records of finished runs to a file, and those of how long predicting takes to one beside it."""
-    export_results(finished(blocks, root), path)
+    if runs := runner.finished(configs_of(blocks).values(), root):
+        export_results(runs, path)
     if measured:
         merge_lines(beside(path), measured, lambda line: str(line["id"]), _check)
 
@@ -131,19 +128,27 @@ def report(
         root: Where run folders lie; those that an artefact needs and that are not there are a gap, too.
     """
     paces = Paces(found.values())
-    configs = {key: config for block in blocks for key, config in block.configs.items()}
+    configs = configs_of(blocks)
     folders = root if one.folders else None
     absent = [config for key, config in configs.items() if not (trained(found, key) and _kept(config, folders))]
-    times = sum(not _timed(found, key) for key in _timed_configs(blocks))
-    command = shlex.join(["goodformer", "reproduce", one.name, *chosen, "--run"])
     return {
         "artefact": one.name,
         "place": one.place,
         "about": one.about,
-        "blocks": [_block(one, block, found, paces) for block in blocks],
+        "blocks": [_block(one, block, found, paces, chosen) for block in blocks],
         "there": {} if folders is None else coverage_of(one, blocks, found, folders),
-        "gap": {"command": command, **_cost(absent, paces), "times": times} if absent or times else None,
+        "gap": _whole_gap(one, blocks, found, _cost(absent, paces), chosen),
     }
+
+
+def _whole_gap(
+    one: Artefact, blocks: Sequence[Block], found: Mapping[str, Record], cost: Mapping[str, Any], chosen: Sequence[str]
+) -> dict[str, Any] | None:
+    """The command that would fill all gaps, and its cost; None where there is none."""
+    if not cost["runs"]:
+        return _untimed(one, blocks, found, chosen)
+    times = sum(not _timed(found, key) for key in _timed_configs(blocks))
+    return {"command": _reproduce(one, chosen, "--run"), **cost, "times": times}
 
 
 def _kept(config: RunConfig, root: Path | None) -> bool:
@@ -151,11 +156,16 @@ def _kept(config: RunConfig, root: Path | None) -> bool:
     return root is None or Run(root / config.folder_name).finished
 
 
-def _block(one: Artefact, block: Block, found: Mapping[str, Record], paces: Paces) -> dict[str, Any]:
+def _block(
+    one: Artefact, block: Block, found: Mapping[str, Record], paces: Paces, chosen: Sequence[str]
+) -> dict[str, Any]:
     """One block of a report."""
+    budget = block.columns[0].comparison.budget
+    own = chosen if "--budget" in chosen else ("--budget", budget, *chosen)
+    untimed = _untimed(one, [block], found, own)
     return {
         "title": block.title,
-        "budget": block.columns[0].comparison.budget,
+        "budget": budget,
         "note": block.note,
         "unit": block.unit,
         "columns": [_heading(column, found, paces) for column in block.columns],
@@ -169,16 +179,22 @@ def _block(one: Artefact, block: Block, found: Mapping[str, Record], paces: Pace
             }
             for row in block.rows
         ],
-        "gaps": [*gaps(block, found, paces), *_untimed(one, block, found)],
+        "gaps": [*gaps(block, found, paces), *([untimed] if untimed else [])],
     }
 
 
-def _untimed(one: Artefact, block: Block, found: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
-    """The command that would tell how long predicting takes, where a block asks for it and it is not known."""
-    times = sum(not _timed(found, key) for key in _timed_configs([block]))
-    if times:
-        words = ["goodformer", "reproduce", one.name, "--budget", block.columns[0].comparison.budget, "--run"]
-        yield {"command": shlex.join(words), "runs": 0, "seconds": None, "unknown": 0, "times": times}
+def _untimed(
+    one: Artefact, blocks: Sequence[Block], found: Mapping[str, Record], chosen: Sequence[str]
+) -> dict[str, Any] | None:
+    """The command that would measure how long predicting takes and keep it, where that is asked for and not known."""
+    times = sum(not _timed(found, key) for key in _timed_configs(blocks))
+    command = _reproduce(one, chosen, "--times-only", "--export", f"results/{one.name}.jsonl")
+    return {"command": command, "runs": 0, "seconds": None, "unknown": 0, "times": times} if times else None
+
+
+def _reproduce(one: Artefact, chosen: Sequence[str], *more: str) -> str:
+    """The command line that shows an artefact, or what options chose of it, and does something more."""
+    return shlex.join(["goodformer", "reproduce", one.name, *chosen, *more])
 
 
 def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[str, Any]:
@@ -263,7 +279,7 @@ def coverage_of(
     one: Artefact, blocks: Sequence[Block], found: Mapping[str, Record], root: Path | None = None
 ) -> dict[str, tuple[int, int]]:
     """What is there and what is wanted: records of runs, and where it takes these, times of predicting, run folders."""
-    configs = {key: config for block in blocks for key, config in block.configs.items()}
+    configs = configs_of(blocks)
     told = {"runs": (sum(trained(found, key) for key in configs), len(configs))}
     if times := _timed_configs(blocks):
         told["inference times"] = (sum(_timed(found, key) for key in times), len(times))
@@ -323,7 +339,7 @@ def _cell(entry: Mapping[str, Any], digits: int, base: float | None, missing: st
     remarks = [f"({written(entry['mean'] / base, 1)} x)"] if base else []
     whole = not entry.get("of") or entry["told"] == entry["of"]
     if not whole:
-        remarks.append(f"({entry['told']} of {count(entry['of'], 'seed')})")
+        remarks.append(f"({entry['told']} of {counted(entry['of'], 'seed')})")
     deviation = "" if entry["std"] is None else written(entry["std"], digits)
     return Cell(written(entry["mean"], digits), deviation, value=entry["mean"], remark=" ".join(remarks), whole=whole)
 
@@ -353,7 +369,7 @@ def _capital(words: str) -> str:
 def _facts(column: Mapping[str, Any]) -> str:
     graphs, epochs = column["train_graphs"], column["epochs"]
     size = "an unknown number of" if graphs is None else f"{graphs:,}"
-    return f"{size} training graphs, {'epochs as each method has them' if epochs is None else count(epochs, 'epoch')}"
+    return f"{size} training graphs, {'epochs as each method has them' if epochs is None else counted(epochs, 'epoch')}"
 
 
 def missing(block: Mapping[str, Any]) -> list[str]:
@@ -369,8 +385,8 @@ def rest(one: Mapping[str, Any]) -> list[str]:
 
 def _line(gap: Mapping[str, Any]) -> str:
     """A command and how long it may take."""
-    times = count(gap["times"], "inference time") if gap.get("times") else ""
-    runs = count(gap["runs"], "run") if gap["runs"] or not times else ""
+    times = counted(gap["times"], "inference time") if gap.get("times") else ""
+    runs = counted(gap["runs"], "run") if gap["runs"] or not times else ""
     what = " and ".join(part for part in (runs, times) if part)
     if gap["seconds"] is None:
         return f"{gap['command']}  # {what}, no estimate"
@@ -431,7 +447,7 @@ def _begun(block: Mapping[str, Any]) -> bool:
 
 
 def _unbegun(block: Mapping[str, Any]) -> str:
-    rows = count(len(block["rows"]), "row")
+    rows = counted(len(block["rows"]), "row")
     return f"### {_title(block)}\n\nNothing of it is recorded yet ({rows}).\n\n{_fenced(missing(block))}"
 
 

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +146,12 @@ class Worker:
         files.make_folder(self.root)
         files.write_text(path, said)
         return path
+
+
+def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
+    """Those of some runs that are finished in a folder."""
+    runs = [Run(root / config.folder_name) for config in configs]
+    return [run for run in runs if run.finished]
 
 
 def uncut(config: RunConfig) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from goodformer.data.values import counted
 from goodformer.experiments.tables import HEADINGS, PERCENT, markdown_table, written
 
 Report = Mapping[str, Any]
@@ -176,17 +177,12 @@ def note(report: Report) -> str:
 def _epochs(report: Report) -> str:
     """The epochs of all rows, where they have the same."""
     epochs = {row["epochs"] for row in report["rows"]}
-    return f", {count(epochs.pop(), 'epoch')}" if len(epochs) == 1 else ""
+    return f", {counted(epochs.pop(), 'epoch')}" if len(epochs) == 1 else ""
 
 
 def over(seeds: int) -> str:
     """What figures over some seeds are."""
     return "one seed, no standard deviation" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
-
-
-def count(number: int, word: str) -> str:
-    """A number of things."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 # ------------------------------------------------------------------------------------------ cells

@@ -46,13 +46,18 @@ PERCENT = ("id_test", "ood_val", "ood_test")
 def read_records(source: Path) -> list[Record]:
     """All records of a file, or of the ``*.jsonl`` files in a folder, each run once, the last line of it winning."""
     records: dict[str, Record] = {}
-    for path in [source] if source.is_file() else sorted(source.glob("*.jsonl")):
-        for record in files.read_lines(path):
-            if not isinstance(record, dict) or "id" not in record:
-                raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
-            if "kind" not in record:  # records of something else than training name it
-                records[record["id"]] = record
+    for path, record in lines(source):
+        if not isinstance(record, dict) or "id" not in record:
+            raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
+        if "kind" not in record:  # records of something else than training name it
+            records[record["id"]] = record
     return list(records.values())
+
+
+def lines(source: Path) -> Iterator[tuple[Path, Any]]:
+    """All lines of a file, or of the ``*.jsonl`` files in a folder, each with the file it is in."""
+    for path in [source] if source.is_file() else sorted(source.glob("*.jsonl")):
+        yield from ((path, line) for line in files.read_lines(path))
 
 
 def markdown(records: Sequence[Record]) -> str:
