@@ -178,13 +178,32 @@ def test_runs_are_exported_once_each_and_tabled(command: Command, tmp_path: Path
 def test_bench_writes_its_figures(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = pytest.importorskip("goodformer.experiments.bench")
     monkeypatch.setattr(bench, "run", lambda quick, progress: {"step_over_matmul": 1.5, "quick": float(quick)})
-    monkeypatch.setattr(bench, "table", lambda results: f"{len(results)} figures")
+    monkeypatch.setattr(bench, "table", lambda made: f"{len(made['figures'])} figures")
     (tmp_path / "page.md").write_text("<!-- bench: begin -->\nold\n<!-- bench: end -->\n")
     answer = command("bench", "--quick", "-o", "deep/latest.json", "--page", "page.md")
     assert answer.out.strip() == "2 figures"
     assert (tmp_path / "page.md").read_text() == "<!-- bench: begin -->\n2 figures\n<!-- bench: end -->\n"
-    assert json.loads((tmp_path / "deep" / "latest.json").read_text())["step_over_matmul"] == 1.5
-    assert command("bench", "--json").json["quick"] == 0
+    kept = json.loads((tmp_path / "deep" / "latest.json").read_text())
+    assert kept["figures"]["step_over_matmul"] == 1.5
+    assert kept["quick"] is True
+    assert {"commit", "versions", "machine"} <= set(kept)
+    assert command("bench", "--json").json["figures"]["quick"] == 0
+
+
+def test_bench_of_batches_measures_nothing_else(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = pytest.importorskip("goodformer.experiments.bench")
+    monkeypatch.setattr(bench, "run", None)
+    monkeypatch.setattr(bench, "trainer", lambda method, batches: lambda: None)
+    (tmp_path / "page.md").write_text("<!-- batches: begin -->\n<!-- batches: end -->\n")
+    answer = command("bench", "--quick", "--batches", "good-motif", "-o", "batches.json", "--page", "page.md")
+    kept = json.loads((tmp_path / "batches.json").read_text())
+    assert (kept["dataset"], kept["figures"]["graphs"]) == ({"name": "good-motif"}, 600)
+    assert {"commit", "versions", "machine"} <= set(kept)
+    assert f"| good-motif | 600 | {kept['figures']['median_nodes']} |" in answer.out
+    assert answer.out.strip() in (tmp_path / "page.md").read_text()
+    assert command("bench", "--batches", "nothing").code == 2
 
 
 def test_a_damaged_run_does_not_hide_the_others(command: Command, erm: Path, tmp_path: Path) -> None:

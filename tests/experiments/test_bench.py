@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,7 +49,7 @@ def test_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(value >= 0 for value in results.values())
     assert results["step_over_matmul"] > 1
     assert 0 <= results["temperature_share_150"] < 1
-    text = bench.table(results)
+    text = bench.table(bench.record(results))
     assert "training step / its matrix products alone" in text
     assert "<= 1.6" in text
 
@@ -124,6 +126,15 @@ def test_batches_of_any_and_of_like_sizes_are_timed_in_turns(monkeypatch: pytest
     assert len(order) == 5 + 3
     assert found["step_random"] > found["step_by_size"]
     assert found["random_over_by_size"] == found["step_random"] / found["step_by_size"]
+    assert (found["graphs"], found["median_nodes"] < found["largest_nodes"]) == (320, True)
+
+
+def test_figures_on_the_page_of_training_are_those_of_the_file() -> None:
+    root = Path(__file__).parents[2]
+    kept = json.loads((root / "benchmarks" / "batches.json").read_text())
+    assert {"commit", "versions", "machine", "dataset"} <= set(kept)
+    block = (root / "docs" / "training.md").read_text().split("<!-- batches: begin -->\n")[1]
+    assert block.split("\n<!-- batches: end -->")[0] == bench.batches_table(kept)
 
 
 def test_the_rivals_on_molecules_are_what_the_rows_say() -> None:
