@@ -140,6 +140,22 @@ def test_codes_give_back_the_molecule(smiles: str) -> None:
     assert Chem.CanonSmiles(Chem.MolToSmiles(part.mol)) == Chem.CanonSmiles(smiles)
 
 
+def test_a_molecule_that_breaks_the_rules_is_drawn_from_its_codes(tmp_path: Path) -> None:
+    """Neopentane with one carbon more on its centre: five bonds."""
+    graph = graph_of("CC(C)(C)C")
+    more = torch.tensor([[1, 5], [5, 1]])
+    odd = Data(
+        x=torch.cat((graph.x, graph.x[:1])),
+        edge_index=torch.cat((graph.edge_index, more), 1),
+        edge_attr=torch.cat((graph.edge_attr, graph.edge_attr[:2])),
+    )
+    path = draw_molecule(odd, odd.edge_index, scored(odd), tmp_path / "a.svg")
+    assert len(fills(path)) == 5
+    odd.x[0, 0] = 500
+    with pytest.raises(InputError, match="do not describe a molecule"):
+        draw_molecule(odd, odd.edge_index, scored(odd), tmp_path / "b.svg")
+
+
 def bond_length(path: Path, number: int) -> float:
     """Length in pixels of the line of the first panel's bond, which no label shortens."""
     for element in ElementTree.parse(path).iter():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from goodformer.data.molecule import FEATURES
 from goodformer.data.rows import Block, RowWriter
 from goodformer.data.values import counted
 from goodformer.experiments.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs, scores_of
+from goodformer.explain.record import plain
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown
 
@@ -247,7 +247,7 @@ def score_columns(collection: Collection, scores: Sequence[Tensor], k: int | Non
         "row": (collection.rows[pairs.graph] + 1).tolist(),
         "source": (low - graphs.node_ptr[pairs.graph]).tolist(),
         "target": (high - graphs.node_ptr[pairs.graph]).tolist(),
-        "score": _rounded(value),
+        "score": plain(value),
         "chosen": chosen.tolist(),
     }
     return edges, _node_columns(collection, low, high, value, chosen)
@@ -274,10 +274,6 @@ def _node_columns(collection: Collection, low: Tensor, high: Tensor, value: Tens
     return {
         "row": (collection.rows[graph] + 1).tolist(),
         "node": (torch.arange(nodes) - graphs.node_ptr[graph]).tolist(),
-        "score": _rounded(mean),
+        "score": plain(mean),
         "chosen": touched.tolist(),
     }
-
-
-def _rounded(values: Tensor) -> list[float | None]:
-    return [None if math.isnan(value) else round(value, 6) for value in values.double().tolist()]

@@ -17,6 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.bounds import bounds
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
@@ -77,13 +78,13 @@ class Templates:
         """Templates of networkx graphs whose nodes are 0, 1, 2, ..."""
         edges = [np.sort(np.array(list(graph.edges), dtype=np.int64).reshape(-1, 2), axis=1) for graph in graphs]
         nodes = np.array([graph.number_of_nodes() for graph in graphs], dtype=np.int64)
-        return cls(nodes, _bounds(np.array([len(part) for part in edges])), np.concatenate(edges).T)
+        return cls(nodes, bounds(np.array([len(part) for part in edges])), np.concatenate(edges).T)
 
     def copies(self, which: Ints) -> tuple[Ints, Ints]:
         """The edges (2, E) of the templates ``which`` (B,) one after the other, and the copy each belongs to (E,)."""
         counts = np.diff(self.edge_ptr)[which]
         copy = np.repeat(np.arange(len(which)), counts)
-        within = np.arange(len(copy)) - _bounds(counts)[copy]
+        within = np.arange(len(copy)) - bounds(counts)[copy]
         return self.edges[:, self.edge_ptr[which][copy] + within], copy
 
 
@@ -389,7 +390,7 @@ class Pairs:
     @classmethod
     def of(cls, sizes: Ints) -> Pairs:
         """Numbers for graphs of the given sizes."""
-        return cls(sizes, _bounds(sizes * sizes))
+        return cls(sizes, bounds(sizes * sizes))
 
     def key(self, graph: Ints, u: Ints, v: Ints) -> Ints:
         """The numbers of the pairs (u, v)."""
@@ -442,7 +443,7 @@ def _graph_set(plan: Plan, pairs: Pairs, keys: Ints, base_nodes: Ints) -> GraphS
     both = np.sort(np.concatenate([keys, pairs.key(graph, v, u)]))
     graph = pairs.graph(both)
     u, v = pairs.ends(both, graph)
-    nodes = _bounds(pairs.sizes)
+    nodes = bounds(pairs.sizes)
     tensor = torch.from_numpy
     return GraphSet(
         {"x": torch.ones(int(nodes[-1]), 1)},
@@ -482,8 +483,3 @@ def check_disjoint(splits: dict[str, GraphSet]) -> None:
     apart = seen["train"].isdisjoint(seen["val"] | seen["test"]) and seen["val"].isdisjoint(seen["test"])
     if not apart or not (seen["id_val"] | seen["id_test"]) <= seen["train"]:
         raise RuntimeError(f"the domains of the splits are not as they should be: {seen}.")
-
-
-def _bounds(counts: Ints) -> Ints:
-    """Running sums with a leading zero."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])

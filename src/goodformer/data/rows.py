@@ -36,6 +36,8 @@ LONGEST_FIELD = 2**27
 """Characters a field of a table may have; Python's own limit is 2^17."""
 WHOLE = 2**20
 """Rows read at a time where all of them are wanted: so many molecules are featurised together, and kept on disk."""
+MOST_WAITING = 64
+"""Blocks of a Parquet file held back until all columns have a type; a column without any value is then text."""
 
 
 @dataclass(frozen=True)
@@ -461,10 +463,6 @@ class _ParquetFormat:
     def close(self) -> None:
         self._flush()
         self._writer.close()
-
-
-MOST_WAITING = 64
-"""Blocks held back until the types of all columns are known; a column without any value is then text."""
 
 
 def _array(values: Sequence[Any], field: Any) -> Any:

@@ -203,11 +203,19 @@ def _read(smiles: str, remove_hydrogens: bool) -> Any:
 
 
 def _rebuilt(graph: Data) -> Any:
-    """The molecule that codes of atoms and bonds describe; what a valence rule forbids is drawn all the same."""
+    """The molecule that codes of atoms and bonds describe.
+
+    What RDKit's rules forbid, such as carbon with five bonds, is drawn all the same, but without wedges: which side an
+    atom is on is known only of a molecule that keeps the rules.
+    """
     with rdBase.BlockLogs():
         try:
             return to_rdmol(graph)
         except (Chem.MolSanitizeException, ValueError, RuntimeError):
+            pass
+        try:
+            return rebuilt(graph)
+        except (LookupError, ValueError, RuntimeError):
             raise InputError("a graph's codes do not describe a molecule; give its SMILES string.") from None
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import one_hot
 from torch_geometric.data import Data
 
 from goodformer.data import load_benchmark
@@ -135,8 +136,8 @@ def _examples(run: Run, count: int) -> list[Data]:
     """Test graphs of a run's data, the first of each class before the second ones, not the largest."""
     test = load_benchmark(**run.config.dataset).splits["test"]
     small = torch.nonzero(test.sizes <= test.sizes.float().median()).flatten()
-    y = test.graph["y"][small].flatten()
-    rank = torch.stack([(y[: place + 1] == y[place]).sum() for place in range(len(y))])
+    y = test.graph["y"][small].flatten().long()  # (G,)
+    rank = one_hot(y).cumsum(0).gather(1, y[:, None]).flatten()  # (G,), its number within its class, from 1
     chosen = small[(rank * (y.max() + 1) + y).argsort(stable=True)[:count]]
     return [test[place] for place in chosen.tolist()]
 
