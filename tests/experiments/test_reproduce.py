@@ -402,7 +402,12 @@ def test_the_weights_of_a_finished_run_predict(tmp_path: Path, monkeypatch: pyte
     assert inference.measure(config, tmp_path, rounds=1)["weights"] == "untrained"
     run = train(config, tmp_path, Hardware(progress=False))
     seen: list[Any] = []
-    monkeypatch.setattr(inference, "_round", lambda method, *_: seen.append(method) or 1.0)
+
+    def note(method: Any, *_: Any) -> float:
+        seen.append(method)
+        return 1.0
+
+    monkeypatch.setattr(inference, "_round", note)
     assert inference.measure(config, tmp_path, rounds=1)["weights"] == "best"
     trained = Run(run.folder).predictor("best").method.state_dict()
     assert all(bool((value == trained[name]).all()) for name, value in seen[0].state_dict().items())
@@ -468,7 +473,7 @@ def test_the_short_table_says_of_how_many_seeds_each_figure_is(
     heads = {"last": "last epoch", "precision_at_10": "Precision@10", "edge_auc": "edge AUC"}
 
     def line(seed: int, told: bool) -> dict[str, Any]:
-        value = {name: 0.5 if told or name != wanted else None for name in heads}
+        value: dict[str, Any] = {name: 0.5 if told or name != wanted else None for name in heads}
         last = {"by_rule": {"last": {"ood_test": value.pop("last")}}}
         return made("goodformer", seed, budget="full", ood_test=0.5, **last, **value)
 
