@@ -28,6 +28,8 @@ STEPS = 3000
 """Steps a model is given by default: on few graphs that is many epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
+LEAST_AVERAGE = 10
+"""Steps over which weights are averaged at least."""
 PURPOSES = {"id_val": "to learn how sure an answer is", "val": "to choose the epoch"}
 """What the parts are for that no fit can do without."""
 MODEL = "model.json"
@@ -49,8 +51,9 @@ def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -
     """Settings that make a run long enough for its data, and stop it when it no longer improves.
 
     Presets have the epochs of benchmarks with tens of thousands of graphs; a table of a thousand molecules needs more
-    passes. A rate that falls over all of them would still be high where a run is stopped, so it stays constant. What
-    the user gave is left alone.
+    passes. A rate that falls over all of them would still be high where a run is stopped, so it stays constant. Weights
+    are averaged over an epoch at most, where the preset averages over more steps than a small table's epoch has: the
+    average would still hold weights of the first steps when the run is stopped. What the user gave is left alone.
 
     Args:
         graphs: Number of training graphs.
@@ -62,7 +65,13 @@ def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -
     steps = max(math.ceil(graphs / config.training.batch_size), 1)
     epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
     patience = max(epochs // 4, LEAST_PATIENCE)
-    return [f"training.epochs={epochs}", f"training.patience={patience}", "training.schedule=constant"]
+    decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
+    return [
+        f"training.epochs={epochs}",
+        f"training.patience={patience}",
+        "training.schedule=constant",
+        f"training.average_decay={decay:.4g}",
+    ]
 
 
 def fit_benchmark(
