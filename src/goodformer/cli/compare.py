@@ -110,7 +110,7 @@ def chosen_format(form: Format | None, out: Path | None) -> Format:
     if form or out is None or out == STDOUT:
         return form or Format.text
     if out.suffix not in SUFFIXES:
-        raise InputError(f"{out} does not say its format; end it in {', '.join(SUFFIXES)}, or give --format.")
+        raise InputError(f"{out} does not end as a table does; end it in {', '.join(SUFFIXES)}, or give --format.")
     return SUFFIXES[out.suffix]
 
 
@@ -126,7 +126,7 @@ def deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: boo
         Format.latex: lambda: sheets.latex(report),
         Format.json: lambda: output.document_text(report),
     }
-    print_or_save(made, form, out, lambda: output.table(*body), as_json)
+    print_or_save(made, form, out, lambda: output.table(*body, parted=True), as_json)
 
 
 def print_or_save(

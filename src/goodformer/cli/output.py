@@ -9,9 +9,12 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 UNFOLDED = 10_000
 """Columns of a table that is written to a file."""
@@ -54,22 +57,52 @@ def table(
     note: str = "",
     file: IO[str] | None = None,
     width: int | None = None,
+    parted: bool = False,
 ) -> None:
-    """Print a table under its title and over its note; columns of numbers stand to the right."""
-    from rich.box import SIMPLE_HEAD
+    """Print a table under its title and over its note; columns of numbers stand to the right.
+
+    A table too wide for the terminal folds its cells, or is ``parted`` into several with the same first column.
+    """
     from rich.console import Console
+
+    console = Console(file=file, width=width, highlight=False, markup=False)
+    texts = [[cell(value) for value in row] for row in (columns, *rows)]
+    places = [[*range(len(columns))]] if not parted else _parts([*map(_width, zip(*texts, strict=True))], console.width)
+    views = [_view([columns[k] for k in part], [[row[k] for k in part] for row in rows]) for part in places]
+    for part in (title, *views, note):
+        if part:
+            console.print(part)
+
+
+def _width(texts: Sequence[str]) -> int:
+    """Characters of a column and the space behind it."""
+    return max(map(len, texts)) + 2
+
+
+def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
+    """Columns in as few groups as fit, each after the first column of all."""
+    groups, room = [[0]], most - widths[0]
+    for place, width in enumerate(widths[1:], 1):
+        if width > room and len(groups[-1]) > 1:
+            groups.append([0])
+            room = most - widths[0]
+        groups[-1].append(place)
+        room -= width
+    return groups
+
+
+def _view(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """A table without title and note."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     view = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    console = Console(file=file, width=width, highlight=False, markup=False)
     for place, column in enumerate(columns):
         numeric = any(isinstance(row[place], int | float) for row in rows)
         view.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=place == 0)
     for row in rows:
         view.add_row(*(cell(value) for value in row))
-    for part in (title, view, note):
-        if part:
-            console.print(part)
+    return view
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> str:

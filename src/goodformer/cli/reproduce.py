@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -68,6 +69,7 @@ def command(
     sources = recorded(records)
     if page:
         _write(sources, page)
+        return
     if name is None:
         _list(sources, runs, seeds, as_json or form is Format.json)
         _tell(sources)
@@ -196,7 +198,9 @@ def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> 
         output.document([dict(zip(("name", "place", "about", "runs"), row, strict=True)) for row in rows])
     else:
         heads, note = ["artefact", "paper", "what", "there"], "Show one by goodformer reproduce ARTEFACT."
-        typer.echo(output.table_text(heads, rows, note=note))
+        output.table(heads, rows, note=note) if sys.stdout.isatty() else typer.echo(
+            output.table_text(heads, rows, note=note)
+        )
 
 
 def _deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool) -> None:
@@ -230,6 +234,6 @@ def _show(report: dict[str, Any]) -> None:
 
     for block in report["blocks"]:
         sheet = reproduce.sheet(block)
-        output.table(*sheet.grid(), sheet.title, sheet.note)
+        output.table(*sheet.grid(), sheet.title, sheet.note, parted=True)
         typer.echo("\n".join(["", *(["Not run:", *reproduce.missing(block), ""] if block["gaps"] else [])]))
     typer.echo("\n".join(reproduce.rest(report)))

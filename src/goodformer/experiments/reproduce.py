@@ -264,7 +264,7 @@ def _command(comparison: Comparison, names: Sequence[str]) -> str:
     plain = [word for key in ("domain", "shift") if key in given for word in (f"--{key}", str(given.pop(key)))]
     settings = [f"dataset.{key}={value}" for key, value in given.items()] + list(comparison.overrides)
     words = ["goodformer", "compare", "--dataset", comparison.dataset["name"], *plain, "--methods", ",".join(rows)]
-    words += ["--seeds", str(len(comparison.seeds)), "--budget", comparison.budget]
+    words += ["--seeds", str(len(comparison.seeds)), "--budget", comparison.budget, "--records", "results"]
     return shlex.join([*words, *(word for line in settings for word in ("--set", line))])
 
 
