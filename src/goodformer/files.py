@@ -12,6 +12,8 @@ from typing import Any
 from goodformer.registry import InputError
 
 PART = ".part"
+OURS = "remove it or restore it from a copy"
+"""What to do about a damaged file that this program wrote."""
 
 
 @contextmanager
@@ -68,9 +70,14 @@ def read_json(path: Path) -> Any:
     return _parsed(path, _text(path))
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The JSON objects of a file, one a line; none where there is no file."""
-    return [_parsed(path, line) for line in _text(path).splitlines() if line.strip()] if path.exists() else []
+def read_lines(path: Path, advice: str = OURS) -> list[dict[str, Any]]:
+    """The JSON objects of a file, one a line; none where there is no file.
+
+    Args:
+        path: The file.
+        advice: What to do where it holds something else; the file may be a user's own, named by mistake.
+    """
+    return [_parsed(path, line, advice) for line in _text(path).splitlines() if line.strip()] if path.exists() else []
 
 
 def make_folder(path: Path) -> None:
@@ -95,8 +102,8 @@ def _text(path: Path) -> str:
         raise InputError(f"cannot read {path} ({reason}); check the path.") from None
 
 
-def _parsed(path: Path, text: str) -> Any:
+def _parsed(path: Path, text: str, advice: str = OURS) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise InputError(f"{path} is damaged or not JSON; remove it or restore it from a copy.") from None
+        raise InputError(f"{path} is damaged or not JSON; {advice}.") from None

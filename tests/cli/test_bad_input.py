@@ -53,6 +53,9 @@ def refused(answer: Answer, *words: str) -> None:
         (["runs", "show", "nowhere"], ["nowhere"]),
         (["runs", "export", "nowhere"], ["nowhere"]),
         (["runs", "table", "--write", "page.md"], ["page.md"]),
+        (["runs", "table", "--results", "nope"], ["no folder nope", "goodformer runs export"]),
+        (["runs", "table", "--results", "nope", "--write", "page.md"], ["no folder nope"]),
+        (["runs", "table", "--results", "."], [". holds no record of a run", "goodformer runs export"]),
         (["methods", "show", "gpss"], ["did you mean gps"]),
         (["datasets", "show", "good-motiv"], ["did you mean good-motif"]),
         (["datasets", "show", "good-motif", "--set", "graphs=3"], ["graphs = 3"]),
@@ -167,6 +170,55 @@ def test_damaged_records(command: Command, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "a.jsonl").write_text("{}\n")
     refused(command("runs", "table"), "a.jsonl")
+
+
+def test_without_results_a_newcomer_is_told_how_to_get_some(command: Command) -> None:
+    answer = command("runs", "table")
+    assert (answer.code, "goodformer runs export" in answer.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "writer"),
+    [
+        (["sureness", "--records"], "goodformer sureness RUN --export FILE"),
+        (["reproduce", "--records"], "goodformer runs export -o FILE"),
+        (["runs", "table", "--results"], "goodformer runs export -o FILE"),
+    ],
+)
+@pytest.mark.parametrize("text", ["# A page\n", '{"edges": [[0, 1]]}\n'])
+def test_a_file_of_something_else_is_no_file_of_records(
+    command: Command, tmp_path: Path, arguments: list[str], writer: str, text: str
+) -> None:
+    (tmp_path / "page.md").write_text(text)
+    answer = command(*arguments, "page.md")
+    refused(answer, "page.md", "one JSON object a line", writer)
+    assert "remove" not in answer.err  # it is the user's own
+
+
+@pytest.mark.parametrize(("name", "word"), [("empty.jsonl", "empty.jsonl holds no record"), ("here", "is a folder")])
+def test_nothing_is_ranked_without_records(command: Command, tmp_path: Path, name: str, word: str) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    (tmp_path / "here").mkdir()
+    refused(command("sureness", "--records", name), word, "goodformer sureness RUN --export FILE")
+
+
+def test_records_are_not_added_to_a_file_of_something_else(command: Command, erm: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("# A page\n")
+    answer = command("runs", "export", erm, "-o", "page.md")
+    refused(answer, "page.md", "choose another file")
+    assert "remove" not in answer.err
+    assert (tmp_path / "page.md").read_text() == "# A page\n"
+
+
+def test_a_stopped_run_is_continued_by_what_started_it(command: Command, erm: Path, tmp_path: Path) -> None:
+    """That may have been fit or compare, and not train."""
+    shutil.copytree(erm, tmp_path / "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    answer = command("runs", "export", "run")
+    refused(answer, "run is not finished", "the command that started it")
+    shown = command("runs", "show", "run")
+    assert "the command that started it continues it" in shown.out
+    assert "goodformer train" not in answer.err + shown.out
 
 
 def test_a_refused_command_leaves_finished_runs_alone(command: Command, runs: Path, erm: Path) -> None:

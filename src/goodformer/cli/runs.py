@@ -11,7 +11,7 @@ from goodformer.cli import options, output
 
 app = typer.Typer(name="runs", invoke_without_command=True)
 
-RUNS = Path("runs")
+RUNS, RESULTS = Path("runs"), Path("results")
 SCORES = ("id_test", "ood_val", "ood_test", "precision_at_10")
 SHOWN = ("id", "data", "trained", "seed", "progress", "id_test", "ood_test", "precision_at_10")
 
@@ -74,7 +74,7 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
         rows = [[key, _text(value)] for key, value in run.summary.items() if key not in ("config", "splits")]
         output.table(["summary", ""], rows)
     else:
-        typer.echo("not finished; goodformer train with the same settings continues it.")
+        typer.echo("not finished; the command that started it continues it.")
 
 
 @app.command("export")
@@ -99,7 +99,10 @@ def export(
     chosen = [Run.open(name, runs) for name in names] if names else list_runs(runs)
     unfinished = [run.folder.name for run in chosen if names and not run.finished]
     if unfinished:
-        raise InputError(f"run {unfinished[0]} is not finished; continue it with goodformer train, then export it.")
+        raise InputError(
+            f"run {unfinished[0]} is not finished; give the command that started it again, which continues it, then "
+            "export it."
+        )
     if out:
         typer.echo(f"{out} now holds {export_results(chosen, out)} runs", err=True)
         return
@@ -110,7 +113,7 @@ def export(
 
 @app.command("table")
 def table(
-    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder with *.jsonl records.")] = Path("results"),
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder with *.jsonl records.")] = RESULTS,
     write: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write between the markers of this page.")] = None,
 ) -> None:
     """Compute Markdown tables from committed records.
@@ -122,10 +125,13 @@ def table(
     """
     from goodformer.experiments import tables
 
+    found = tables.read_records(results)
+    if not found:
+        _check_results(results)
     if write:
         typer.echo(f"{write} {'rewritten' if tables.write(results, write) else 'is up to date'}", err=True)
     else:
-        typer.echo(tables.markdown(tables.read_records(results)))
+        typer.echo(tables.markdown(found))
 
 
 def _check_folder(runs: Path) -> None:
@@ -134,6 +140,15 @@ def _check_folder(runs: Path) -> None:
 
     if not runs.is_dir() and runs != RUNS:
         raise InputError(f"there is no folder {runs}; give the folder that holds the runs by --runs.")
+
+
+def _check_results(results: Path) -> None:
+    """Refuse a place that holds no record, unless nobody asked for it."""
+    from goodformer.registry import InputError
+
+    if results != RESULTS:
+        there = f"{results} holds no record of a run" if results.exists() else f"there is no folder {results}"
+        raise InputError(f"{there}; give the folder of the files that goodformer runs export -o FILE.jsonl wrote.")
 
 
 def _brief_or_none(run: Any) -> dict[str, Any] | None:

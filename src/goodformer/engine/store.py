@@ -173,7 +173,7 @@ def merge_lines(
     """
     files.make_folder(path.parent)
     with _exclusive(path):
-        old = files.read_lines(path)
+        old = files.read_lines(path, "choose another file to add records to")
         check(path, old)
         lines = {key(line): line for line in (*old, *rows)}
         files.write_lines(path, lines.values())

@@ -31,6 +31,7 @@ AGAINST = {"val": "id_val", "test": "id_test"}
 MEASURED = ("id_test", "val", "test")
 STAGES = ("before", "after")
 LEVEL = 0.9
+RECORDS = "give a file of records, one JSON object a line, as goodformer sureness RUN --export FILE writes it"
 NOTHING = torch.empty(0)
 
 
@@ -104,10 +105,14 @@ def export(record: Record, path: str | Path) -> int:
 def read_records(path: str | Path) -> list[Record]:
     """The records of a file that `export` wrote."""
     source = Path(path)
+    if source.is_dir():
+        raise InputError(f"{source} is a folder; {RECORDS}.")
     if not source.is_file():
         raise InputError(f"there is no file {source}; write one with goodformer sureness RUN --export {source}.")
-    lines = files.read_lines(source)
+    lines = files.read_lines(source, RECORDS)
     _check(source, lines)
+    if not lines:
+        raise InputError(f"{source} holds no record; {RECORDS}.")
     return list(lines)
 
 
@@ -260,7 +265,7 @@ def _measured(seen: Mapping[str, Seen]) -> dict[str, Seen]:
 def _check(path: Path, lines: Sequence[Any]) -> None:
     """Refuse a file that `export` did not write."""
     if not all(isinstance(line, dict) and line.get("kind") == KIND for line in lines):
-        raise InputError(f"{path} holds a line that goodformer sureness did not write; choose another file.")
+        raise InputError(f"{path} holds a line that goodformer sureness did not write; {RECORDS}.")
 
 
 def _data_set(record: Record) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from goodformer.registry import InputError
 Record = Mapping[str, Any]
 
 EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
+RECORDS = "give a file of records, one JSON object a line, as goodformer runs export -o FILE writes it"
 BENCHMARK = ("dataset", "domain", "shift", "train_graphs")
 COLUMNS = ("method", "model", "preset", "budget", "epochs", "selection")
 HEADINGS = {
@@ -48,7 +49,7 @@ def read_records(source: Path) -> list[Record]:
     records: dict[str, Record] = {}
     for path, record in lines(source):
         if not isinstance(record, dict) or "id" not in record:
-            raise InputError(f"{path} holds a line that is not a record of a run; remove or mend it.")
+            raise InputError(f"{path} holds a line that is not a record of a run; {RECORDS}.")
         if "kind" not in record:  # records of something else than training name it
             records[record["id"]] = record
     return list(records.values())
@@ -57,7 +58,7 @@ def read_records(source: Path) -> list[Record]:
 def lines(source: Path) -> Iterator[tuple[Path, Any]]:
     """All lines of a file, or of the ``*.jsonl`` files in a folder, each with the file it is in."""
     for path in [source] if source.is_file() else sorted(source.glob("*.jsonl")):
-        yield from ((path, line) for line in files.read_lines(path))
+        yield from ((path, line) for line in files.read_lines(path, RECORDS))
 
 
 def markdown(records: Sequence[Record]) -> str:
