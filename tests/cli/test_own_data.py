@@ -170,6 +170,25 @@ def test_a_split_that_tells_little_is_warned_about(model: Path, command: Command
     assert sentence in command("split", "mine.csv", "-t", "nitro", "--by", "file:split.json", "-o", "again.json").out
 
 
+@pytest.mark.parametrize("words", [["fit", "bad.csv", "-t", "y"], ["split", "bad.csv", "-t", "y"]])
+def test_a_table_without_a_molecule_says_why(command: Command, words: list[str]) -> None:
+    Path("bad.csv").write_text("\n".join(["smiles,y", *(f"xx{row},{row % 2}" for row in range(1, 60))]))
+    done = command(*words)
+    assert (done.code, done.out) == (2, "")
+    assert "none of 59 rows of bad.csv can be read: row 1 (xx1: " in done.err
+    assert "row 5 (xx5: " in done.err
+    assert " and 54 more; mend the rows, or name the column" in done.err
+    assert "row 6" not in done.err
+
+
+def test_a_table_too_small_to_fit_gets_the_error_alone(command: Command) -> None:
+    Path("two.csv").write_text("smiles,y\nCCO,0\nCCN,1\n")
+    done = command("fit", "two.csv", "-t", "y")
+    assert done.code == 2
+    assert "of 2 rows with a graph and a label none is left" in done.err
+    assert "note:" not in done.err
+
+
 def test_a_table_separated_by_semicolons_is_read_and_told(model: Path, command: Command) -> None:
     rows = write_table(Path("mine.csv"))
     for path in (Path("mine.csv"), Path("new.csv")):

@@ -37,6 +37,10 @@ def test_sound_parts_need_no_word() -> None:
         ({TEST: 1}, "little can be told from test (1 row); give more rows, or split otherwise."),
         ({TEST: 0}, "little can be told from test (no row); give more rows, or split otherwise."),
         ({VAL: LEAST - 1, TEST: 2}, "little can be told from val (9 rows) and test (2 rows); give"),
+        (
+            {ID_TEST: 3, VAL: 1, TEST: 0},
+            "little can be told from id_test (3 rows), val (1 row) and test (no row); give",
+        ),
     ],
 )
 def test_small_parts_are_named(sizes: dict[int, int], sentence: str) -> None:

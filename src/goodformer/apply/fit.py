@@ -78,14 +78,14 @@ def fit_benchmark(
     config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
 ) -> tuple[Predictor, Run]:
     """Train, and learn on validation graphs how sure the result may be."""
-    _check_parts(config, benchmark)
+    check_parts(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     predictor = run.predictor("best")
     predictor.sureness = Sureness.fit(predictor, benchmark.splits["train"], benchmark.splits["id_val"])
     return predictor, run
 
 
-def _check_parts(config: RunConfig, benchmark: Benchmark) -> None:
+def check_parts(config: RunConfig, benchmark: Benchmark) -> None:
     """Refuse, before anything is trained, data without the graphs that choose the epoch or calibrate."""
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):
@@ -163,12 +163,13 @@ def fit_file(
     with fresh_folder(folder):  # what cannot be written is said before anything is trained
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
         benchmark = table.benchmark()
+        plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
+        config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
+        check_parts(config, benchmark)  # before the warnings: one sentence is enough where nothing can be fitted
         warned = _warnings(table, folder)
         if warn:
             for sentence in warned:
                 warn(sentence)
-        plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
-        config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
         predictor, run = fit_benchmark(config, benchmark, runs, hardware)
         smiles = None if table.collection.smiles is None else source.smiles
         Trained(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)

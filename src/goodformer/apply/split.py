@@ -13,7 +13,7 @@ from goodformer.data.parts import weak_parts
 from goodformer.data.rows import check_apart, read_collection, separator_note
 from goodformer.data.shift import Split
 from goodformer.data.splitters import check_not_target, make_split, split_note
-from goodformer.data.table import rejected_sentence
+from goodformer.data.table import check_readable, rejected_sentence
 
 
 def split_file(
@@ -44,6 +44,7 @@ def split_file(
         check_apart(path, picture, "bars of the picture")
     check_not_target(how, target)
     collection, columns = read_collection(path, smiles)
+    check_readable(collection, path)
     labels = read_labels(pick(columns, target, str(path))) if target else None
     y = None if labels is None else labels.y
     split = make_split(how, collection, columns, y, seed)

@@ -43,7 +43,9 @@ def weak_parts(split: Split, collection: Collection, labels: Labels | None = Non
     found = {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
     facts = {name: _weakness(places, y, labels) for name, places in found.items()}
     weak = [f"{name} ({', '.join(words)})" for name, words in facts.items() if words]
-    return f"little can be told from {' and '.join(weak)}; give more rows, or split otherwise." if weak else ""
+    *some, last = weak or [""]
+    listed = f"{', '.join(some)} and {last}" if some else last
+    return f"little can be told from {listed}; give more rows, or split otherwise." if weak else ""
 
 
 def _weakness(places: Tensor, y: Tensor | None, labels: Labels | None) -> list[str]:

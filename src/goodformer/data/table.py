@@ -121,6 +121,7 @@ def load_table(
 ) -> Table:
     """Read a file, its labels and make its split; see `table` for the arguments."""
     collection, columns = read_collection(path, smiles)
+    check_readable(collection, path)
     targets = (target,) if isinstance(target, str) else target
     check_not_target(split, targets)
     labels = read_labels(pick(columns, targets, str(path)))
@@ -168,10 +169,23 @@ def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:
     """Which rows could not be read, and why; empty where all could."""
     if not rejected:
         return ""
-    first = "; ".join(f"row {one.row + 1} ({one.text or 'empty'}: {one.reason})" for one in rejected[:LISTED])
-    more = f" and {len(rejected) - LISTED} more" if len(rejected) > LISTED else ""
     verb = "is" if len(rejected) == 1 else "are"
-    return f"{counted(len(rejected), 'row')} of {where} cannot be read and {verb} left out: {first}{more}."
+    return f"{counted(len(rejected), 'row')} of {where} cannot be read and {verb} left out: {_first(rejected)}."
+
+
+def check_readable(collection: Collection, path: str | Path) -> None:
+    """Refuse a file none of whose rows is a graph, with the reasons of the first ones."""
+    if collection.rejected and not len(collection):
+        raise InputError(
+            f"none of {counted(collection.count, 'row')} of {Path(path).name} can be read: "
+            f"{_first(collection.rejected)}; mend the rows, or name the column that holds the molecules."
+        )
+
+
+def _first(rejected: Sequence[Rejected]) -> str:
+    """The first rows that cannot be read, the reason of each, and how many more there are."""
+    first = "; ".join(f"row {one.row + 1} ({one.text or 'empty'}: {one.reason})" for one in rejected[:LISTED])
+    return f"{first} and {len(rejected) - LISTED} more" if len(rejected) > LISTED else first
 
 
 def digest(path: Path) -> str:
