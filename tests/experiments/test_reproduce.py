@@ -223,7 +223,7 @@ def test_a_figure_that_some_runs_do_not_tell_says_of_how_many_it_is() -> None:
 
 
 def test_the_note_says_what_the_columns_are_of() -> None:
-    note = reproduce.note(report("table-ablation", [])["blocks"][0])
+    note = reproduce.note(report("table-predictor", [])["blocks"][0])
     assert note.startswith(
         "Motif basis, Motif size: 2,000 training graphs, 4 epochs; HIV scaffold: 24,682 training graphs"
     )
