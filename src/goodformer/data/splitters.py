@@ -240,13 +240,19 @@ def _complete(part: Ints, number: Ints, y: Tensor | None, outside: Shares) -> No
 
 
 def _taken_in(part: Ints, number: Ints, domain: int, wanted: Sequence[int], values: Sequence[Bools]) -> Ints | None:
-    """The parts after a domain went into train; one that was left empty gets the last domain of train it can spare."""
+    """The parts after a domain went into train; one that was left empty gets a domain that another part can spare.
+
+    The last one of train, where it keeps every class without it, else the first of a part outside that has several.
+    """
     moved = np.where(number == domain, TRAIN, part)
     empty = [one for one in wanted if not (moved == one).any()]
     if not empty:
         return moved
     there = [holds for holds in values if holds[moved == TRAIN].any()]
-    for other in np.unique(number[moved == TRAIN])[::-1]:
+    spared = [
+        one for side in wanted for one in np.unique(number[moved == side]) if (moved[number != one] == side).any()
+    ]
+    for other in (*np.unique(number[moved == TRAIN])[::-1], *spared):
         swapped = np.where(number == other, empty[0], moved)
         if len(empty) == 1 and other != domain and all(holds[swapped == TRAIN].any() for holds in there):
             return swapped
