@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 SUFFIXES = {".txt": Format.text, ".md": Format.markdown, ".tex": Format.latex, ".json": Format.json}
 """Formats by how a file's name ends."""
-RESULTS, STDOUT = Path("results"), Path("-")
+STDOUT = Path("-")
 FormatOption = Annotated[
     Format | None, typer.Option("--format", help="How tables are written; by default as the file's name ends, or text.")
 ]
@@ -100,7 +100,7 @@ def command(
 
 def recorded(given: list[Path] | None) -> list[Path]:
     """Where records are read from: what was given, else the folder of records where there is one."""
-    return given or [path for path in (RESULTS,) if path.is_dir()]
+    return given or [path for path in (options.RESULTS,) if path.is_dir()]
 
 
 def chosen_format(form: Format | None, out: Path | None) -> Format:

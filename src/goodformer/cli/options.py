@@ -14,6 +14,8 @@ ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder that goodformer fit wrote, or a run's folder or id.")
 ]
 Weights = Annotated[str, typer.Option(help="Which weights: best (by the selection rule) or last.")]
+RESULTS = Path("results")
+"""Where records are kept and read from, unless told otherwise."""
 BUDGETS = "full, short, quick, compare or quickstart"
 """Names of the budgets, which are read from their file only where one is used; a test compares the two."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]

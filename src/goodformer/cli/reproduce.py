@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.compare import RESULTS, Format, FormatOption, chosen_format, print_or_save, recorded, watching
+from goodformer.cli.compare import Format, FormatOption, chosen_format, print_or_save, recorded, watching
 
 if TYPE_CHECKING:
     from goodformer.experiments.artefacts import Artefact, Block
@@ -152,7 +151,7 @@ def _write(sources: list[Path], page: Path) -> None:
     with output.working():
         from goodformer.experiments import reproduce
 
-        changed = reproduce.write(sources or [RESULTS], page)
+        changed = reproduce.write(sources or [options.RESULTS], page)
     typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
 
 
@@ -180,7 +179,7 @@ def _draw(part: Part, report: dict[str, Any], out: Path) -> None:
 def _tell(sources: list[Path]) -> None:
     """Say why nothing is recorded where there is no folder to look into."""
     if not sources:
-        typer.echo(f"there is no folder {RESULTS} here; --records names a file or folder of records.", err=True)
+        typer.echo(f"there is no folder {options.RESULTS} here; --records names a file or folder of records.", err=True)
 
 
 def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> None:
@@ -198,9 +197,8 @@ def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> 
         output.document([dict(zip(("name", "place", "about", "runs"), row, strict=True)) for row in rows])
     else:
         heads, note = ["artefact", "paper", "what", "there"], "Show one by goodformer reproduce ARTEFACT."
-        output.table(heads, rows, note=note) if sys.stdout.isatty() else typer.echo(
-            output.table_text(heads, rows, note=note)
-        )
+        made = {Format.text: lambda: output.table_text(heads, rows, note=note)}
+        print_or_save(made, Format.text, None, lambda: output.table(heads, rows, note=note))
 
 
 def _deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from goodformer.cli import options, output
 
 app = typer.Typer(name="runs", invoke_without_command=True)
 
-RUNS, RESULTS = Path("runs"), Path("results")
+RUNS = Path("runs")
 SCORES = ("id_test", "ood_val", "ood_test", "precision_at_10")
 SHOWN = ("id", "data", "trained", "seed", "progress", "id_test", "ood_test", "precision_at_10")
 
@@ -113,7 +113,7 @@ def export(
 
 @app.command("table")
 def table(
-    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder with *.jsonl records.")] = RESULTS,
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder with *.jsonl records.")] = options.RESULTS,
     write: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write between the markers of this page.")] = None,
 ) -> None:
     """Compute Markdown tables from committed records.
@@ -146,7 +146,7 @@ def _check_results(results: Path) -> None:
     """Refuse a place that holds no record, unless nobody asked for it."""
     from goodformer.registry import InputError
 
-    if results != RESULTS:
+    if results != options.RESULTS:
         there = f"{results} holds no record of a run" if results.exists() else f"there is no folder {results}"
         raise InputError(f"{there}; give the folder of the files that goodformer runs export -o FILE.jsonl wrote.")
 
