@@ -28,7 +28,7 @@ test: $(STAMPS)/dev ## Run the tests on two processes; make test ARGS="-k draw" 
 
 check: $(STAMPS)/dev ## Style and types: ruff and mypy.
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: $(STAMPS)/runtime ## Measure speed and memory; writes benchmarks/latest.json and the table in the docs.

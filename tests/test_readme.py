@@ -114,8 +114,8 @@ def test_commands_in_pages_are_known(page: Path) -> None:
 
 def test_settings_named_in_pages_exist() -> None:
     """A setting written as ``--set part.name=value`` is one that something has."""
+    from goodformer.config.run import RunConfig, TrainingConfig
     from goodformer.data import DATASETS
-    from goodformer.engine import RunConfig, TrainingConfig
     from goodformer.methods import METHODS
     from goodformer.models import MODELS
 
@@ -149,7 +149,7 @@ def test_everything_registered_is_in_readme_and_reference() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
 def test_all_competitors_of_the_paper_are_named(page: str) -> None:
-    from goodformer.experiments.competitors import PAPER
+    from goodformer.report.rows import PAPER
 
     text = (ROOT / page).read_text(encoding="utf-8")
     assert "thirteen" in text

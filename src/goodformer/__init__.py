@@ -9,24 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from goodformer.config.presets import configure as configure
+    from goodformer.config.run import Hardware as Hardware
+    from goodformer.config.run import RunConfig as RunConfig
+    from goodformer.config.settings_file import configure_from as configure_from
     from goodformer.data import DATASETS as DATASETS
     from goodformer.data import load_benchmark as load_benchmark
     from goodformer.data.benchmark import Benchmark as Benchmark
     from goodformer.data.graphs import GraphSet as GraphSet
-    from goodformer.data.json_lines import read_graphs as read_graphs
+    from goodformer.data.readers.json_lines import read_graphs as read_graphs
     from goodformer.draw.subgraphs import draw_subgraphs as draw_subgraphs
-    from goodformer.engine import Hardware as Hardware
-    from goodformer.engine import Predictor as Predictor
-    from goodformer.engine import Run as Run
-    from goodformer.engine import RunConfig as RunConfig
-    from goodformer.engine import list_runs as list_runs
-    from goodformer.engine import train as train
     from goodformer.engine.evaluate import evaluate as evaluate
+    from goodformer.engine.run import train as train
+    from goodformer.engine.store import Run as Run
+    from goodformer.engine.store import list_runs as list_runs
     from goodformer.estimator import GraphClassifier as GraphClassifier
-    from goodformer.experiments.explanation import explain_graphs as explain_graphs
-    from goodformer.experiments.explanation import explain_run as explain_run
-    from goodformer.experiments.presets import configure as configure
-    from goodformer.experiments.settings_file import configure_from as configure_from
+    from goodformer.explain.explanation import explain_graphs as explain_graphs
+    from goodformer.explain.explanation import explain_run as explain_run
+    from goodformer.fitted import Predictor as Predictor
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
     from goodformer.registry import InputError as InputError
@@ -34,17 +34,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "goodformer.config.presets": ("configure",),
+    "goodformer.config.run": ("Hardware", "RunConfig"),
+    "goodformer.config.settings_file": ("configure_from",),
     "goodformer.data": ("DATASETS", "load_benchmark"),
     "goodformer.data.benchmark": ("Benchmark",),
     "goodformer.data.graphs": ("GraphSet",),
-    "goodformer.data.json_lines": ("read_graphs",),
+    "goodformer.data.readers.json_lines": ("read_graphs",),
     "goodformer.draw.subgraphs": ("draw_subgraphs",),
-    "goodformer.engine": ("Hardware", "Predictor", "Run", "RunConfig", "list_runs", "train"),
     "goodformer.engine.evaluate": ("evaluate",),
+    "goodformer.engine.run": ("train",),
+    "goodformer.engine.store": ("Run", "list_runs"),
     "goodformer.estimator": ("GraphClassifier",),
-    "goodformer.experiments.explanation": ("explain_graphs", "explain_run"),
-    "goodformer.experiments.presets": ("configure",),
-    "goodformer.experiments.settings_file": ("configure_from",),
+    "goodformer.explain.explanation": ("explain_graphs", "explain_run"),
+    "goodformer.fitted": ("Predictor",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),
     "goodformer.registry": ("InputError",),

@@ -20,16 +20,17 @@ from torch import Tensor
 
 from goodformer.apply.fit import enough_training, fit_benchmark
 from goodformer.apply.trained import Meaning, Trained, target_names
+from goodformer.config.presets import configure
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmarks.table import assemble
 from goodformer.data.cache import checksum
-from goodformer.data.collection import Collection, collect
-from goodformer.data.labels import Labels, read_labels
-from goodformer.data.shift import Split
-from goodformer.data.splitters import make_split
-from goodformer.data.table import assemble
-from goodformer.data.values import counted
-from goodformer.engine import Hardware, Predictions, RunConfig
-from goodformer.experiments.presets import configure
+from goodformer.data.readers.collection import Collection, collect
+from goodformer.data.readers.labels import Labels, read_labels
+from goodformer.data.readers.values import counted
+from goodformer.data.splits.split import Split
+from goodformer.data.splits.splitters import make_split
+from goodformer.fitted import Predictions
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
@@ -137,7 +138,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     def explain(self, X: Sequence[Any], folder: str | Path, k: int | None = None) -> dict[str, Any]:
         """Write pictures and scores of what decides each prediction into a folder; what the file of scores holds."""
-        from goodformer.experiments.explanation import explain_graphs
+        from goodformer.explain.explanation import explain_graphs
 
         collection = self._read(X)
         graphs = list(collection.graphs)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodformer.apply.explain import Shown
-from goodformer.data.collection import Collection, collect
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
-from goodformer.experiments.explanation import readable
+from goodformer.data.readers.collection import Collection, collect
+from goodformer.explain.explanation import readable
 
 
 def block(sizes: list[int], rows: list[int]) -> Collection:

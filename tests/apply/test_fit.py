@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from goodformer.apply.fit import enough_training
-from goodformer.experiments.presets import configure
+from goodformer.config.presets import configure
 
 TABLE = {"name": "good-motif"}
 

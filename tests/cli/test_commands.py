@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from goodformer.engine import Run
+from goodformer.engine.store import Run
 from goodformer.spec import SPLITS
 from tests.cli.conftest import TINY, Command
 
@@ -176,7 +176,7 @@ def test_runs_are_exported_once_each_and_tabled(command: Command, tmp_path: Path
 
 
 def test_bench_writes_its_figures(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = pytest.importorskip("goodformer.experiments.bench")
+    bench = pytest.importorskip("benchmarks.speed")
     monkeypatch.setattr(bench, "run", lambda quick, progress: {"step_over_matmul": 1.5, "quick": float(quick)})
     monkeypatch.setattr(bench, "table", lambda made: f"{len(made['figures'])} figures")
     (tmp_path / "page.md").write_text("<!-- bench: begin -->\nold\n<!-- bench: end -->\n")
@@ -193,7 +193,7 @@ def test_bench_writes_its_figures(command: Command, tmp_path: Path, monkeypatch:
 def test_bench_of_batches_measures_nothing_else(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = pytest.importorskip("goodformer.experiments.bench")
+    bench = pytest.importorskip("benchmarks.speed")
     monkeypatch.setattr(bench, "run", None)
     monkeypatch.setattr(bench, "trainer", lambda method, batches: lambda: None)
     (tmp_path / "page.md").write_text("<!-- batches: begin -->\n<!-- batches: end -->\n")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from goodformer.data.acquire import PublicFile
-from goodformer.engine import Run
-from goodformer.experiments import compare
+from goodformer.engine.store import Run
+from goodformer.report import compare
 from tests.cli.conftest import Command
 
 SETTINGS = ["dataset.graphs=150", "model.dim=8"]
@@ -54,7 +54,7 @@ def test_finished_runs_are_not_trained_again(command: Command, tmp_path: Path, m
     config = plan.configs["erm", 0]
     line = {"id": config.id, "config": config.to_dict(), "ood_test": 0.5, "metric": "accuracy"}
     (tmp_path / "made.jsonl").write_text(json.dumps(line) + "\n")
-    monkeypatch.setattr("goodformer.experiments.runner.Worker", None)
+    monkeypatch.setattr("goodformer.executors.local.Worker", None)
     answer = command("compare", *TINY, "--methods", "erm", "--records", "made.jsonl", "--quiet")
     assert answer.code == 0, answer.err
     assert "50.00" in answer.out
@@ -97,8 +97,8 @@ def test_mistakes_are_refused(command: Command, words: list[str], sentence: str)
 def test_data_that_are_not_at_hand_are_refused_before_training(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goodformer.data.hiv.SOURCE", PublicFile("hiv/none.csv", "", None, "the collection"))
-    monkeypatch.setattr("goodformer.experiments.runner.Worker", None)
+    monkeypatch.setattr("goodformer.data.benchmarks.hiv.SOURCE", PublicFile("hiv/none.csv", "", None, "the collection"))
+    monkeypatch.setattr("goodformer.executors.local.Worker", None)
     answer = command("compare", "--dataset", "good-hiv", "--methods", "erm,irm")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("goodformer: none.csv is not at hand")
@@ -172,7 +172,7 @@ def wait_for_epochs(folder: Path, more_than: int, process: subprocess.Popen[byte
 
 def test_how_far_things_are_in_one_line() -> None:
     from goodformer.cli.compare import summary
-    from goodformer.experiments.runner import Status
+    from goodformer.executors.local import Status
 
     status = Status(runs=4, ended=2, failed=1, epochs=40, epochs_done=20, running=(), seconds_left=50 * 3600.0)
     assert summary(status) == "2 of 4 runs (1 failed), 20 of 40 epochs, about 2 d 2 h left"
@@ -180,7 +180,7 @@ def test_how_far_things_are_in_one_line() -> None:
 
 def test_help_names_every_budget(command: Command) -> None:
     from goodformer.cli import options
-    from goodformer.experiments.presets import budgets
+    from goodformer.config.presets import budgets
 
     assert set(options.BUDGETS.replace(" or ", ", ").split(", ")) == set(budgets())
     for name in ("compare", "train", "reproduce"):

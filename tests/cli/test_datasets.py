@@ -55,7 +55,7 @@ def test_a_card_without_its_file_tells_the_rest(
     def gone(*_: object) -> None:
         raise NotAtHand("HIV.csv is not at hand; put it there.")
 
-    monkeypatch.setattr("goodformer.data.hiv.obtain", gone)
+    monkeypatch.setattr("goodformer.data.benchmarks.hiv.obtain", gone)
     answer = command("datasets", "show", "good-hiv")
     assert answer.code == 0
     for word in ("Licence", "Source", "scaffold", "cannot be shown: HIV.csv is not at hand"):

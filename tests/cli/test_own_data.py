@@ -18,8 +18,8 @@ from rdkit import Chem
 from goodformer import cli
 from goodformer.apply.explain import Shown
 from goodformer.apply.fit import fresh_folder
-from goodformer.data.rows import read_collection
-from goodformer.data.shift import Split
+from goodformer.data.readers.rows import read_collection
+from goodformer.data.splits.split import Split
 from tests.apply.molecules import write_table
 from tests.cli.conftest import Command
 

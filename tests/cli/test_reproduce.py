@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.engine import Run
-from goodformer.experiments import artefacts
-from goodformer.experiments.artefacts import Artefact, Block, Column, compared
+from goodformer.engine.store import Run
+from goodformer.report import artefacts
+from goodformer.report.artefacts import Artefact, Block, Column, compared
 from tests.cli.conftest import Command
 
 TINY = {"name": "good-motif", "domain": "basis", "graphs": 150}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.data.shift import Split
+from goodformer.data.splits.split import Split
 from goodformer.spec import SPLITS
 from tests.cli.conftest import Command
 

@@ -6,7 +6,7 @@ import matplotlib.image
 import pytest
 import torch
 
-from goodformer.data.shift import Split
+from goodformer.data.splits.split import Split
 from goodformer.draw.splits import draw_split
 from goodformer.registry import InputError
 from tests.data.test_splitters import column

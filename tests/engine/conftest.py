@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from goodformer.data import Benchmark, load_benchmark
-from goodformer.engine import Run, train
+from goodformer.engine.run import train
+from goodformer.engine.store import Run
 from goodformer.methods import METHODS
 from tests.engine.tiny import QUIET, Aborting, Alternating, Diverging, NeedsGrad, Noisy, Plain, tiny_config
 

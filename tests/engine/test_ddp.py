@@ -10,9 +10,10 @@ import safetensors.torch
 import torch
 from lightning.pytorch.plugins.environments import LightningEnvironment
 
+from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
-from goodformer.engine import Hardware, train
-from goodformer.engine.lightning import Adapter, Launcher, Processes
+from goodformer.engine.loop import Adapter, Launcher, Processes
+from goodformer.engine.run import train
 from goodformer.engine.store import STATE
 from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config

@@ -6,8 +6,9 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from goodformer.data import Benchmark
-from goodformer.engine import Run, build_method, evaluate
-from goodformer.engine.evaluate import collect, measure, rocauc, score
+from goodformer.engine.evaluate import collect, evaluate, measure, rocauc, score
+from goodformer.engine.run import build_method
+from goodformer.engine.store import Run
 from goodformer.methods import METHODS
 from goodformer.spec import Task
 from tests.engine.tiny import tiny_config

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from goodformer.engine import Run, RunConfig, train
-from goodformer.engine.store import STATE
+from goodformer.config.run import RunConfig
+from goodformer.engine.run import train
+from goodformer.engine.store import STATE, Run
 from goodformer.engine.training import Training
 from tests.engine.tiny import QUIET, tiny_config
 

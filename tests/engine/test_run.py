@@ -16,10 +16,11 @@ import safetensors.torch
 import torch
 from torch_geometric.data import Batch
 
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
-from goodformer.engine import Hardware, Run, RunConfig, TrainingDiverged, build_method, train
-from goodformer.engine.store import STATE
-from goodformer.engine.training import Training
+from goodformer.engine.run import build_method, train
+from goodformer.engine.store import STATE, Run
+from goodformer.engine.training import Training, TrainingDiverged
 from goodformer.methods import METHODS
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.engine import Run, export_results, list_runs, train
+from goodformer.engine.run import train
+from goodformer.engine.store import Run, export_results, list_runs
 from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
 

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 from torch_geometric.data import Batch
 from torch_geometric.nn import global_mean_pool
 
-from goodformer.engine import Hardware, RunConfig
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.methods import ERM, Prediction
 from goodformer.methods.base import mean_loss
 from goodformer.models.base import GraphModel

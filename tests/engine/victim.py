@@ -15,8 +15,10 @@ from typing import Any
 
 import torch
 
-import goodformer.engine.lightning  # noqa: F401 - here, so that no process pays for it again
-from goodformer.engine import Run, RunConfig, train
+import goodformer.engine.loop  # noqa: F401 - here, so that no process pays for it again
+from goodformer.config.run import RunConfig
+from goodformer.engine.run import train
+from goodformer.engine.store import Run
 from goodformer.engine.training import Training
 from goodformer.methods import METHODS
 from tests.engine.tiny import QUIET, Noisy

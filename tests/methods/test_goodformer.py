@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
-from goodformer.experiments.presets import configure
+from goodformer.config.presets import configure
 from goodformer.methods import METHODS, GOODFormerMethod
 from goodformer.methods.goodformer import MEMORY, Told, intervene, intervention_variance
 from goodformer.models import MODELS

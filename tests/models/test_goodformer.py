@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from goodformer.experiments.presets import configure
+from goodformer.config.presets import configure
 from goodformer.models import MODELS, GOODFormer
 from goodformer.nn.gps import GPSLayer
 from goodformer.registry import InputError

@@ -15,12 +15,12 @@ from torch_geometric.data import Data
 from goodformer import files
 from goodformer.apply.predict import Answers, Columns, model_blocks, notes_on, said_of, smiles_column
 from goodformer.apply.trained import Trained
-from goodformer.data.collection import Collection
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
-from goodformer.data.rows import Block, RowWriter
-from goodformer.data.values import counted
-from goodformer.experiments.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs, scores_of
+from goodformer.data.readers.collection import Collection
+from goodformer.data.readers.rows import Block, RowWriter
+from goodformer.data.readers.values import counted
+from goodformer.explain.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs, scores_of
 from goodformer.explain.record import plain
 from goodformer.explain.subgraph import Undirected, subgraph_sizes
 from goodformer.registry import InputError, unknown
@@ -50,7 +50,7 @@ def explain_file(
 
     Args:
         model: What predicts.
-        path: Rows to explain, see `goodformer.data.rows.read_blocks`.
+        path: Rows to explain, see `goodformer.data.readers.rows.read_blocks`.
         out: Folder for ``answers``, ``edges`` and ``nodes`` (tables), ``subgraphs.png`` and ``edges.json``.
         count: How many rows are drawn, and measured for fidelity.
         k: Undirected edges of a chosen subgraph; a third of them where not given.

@@ -12,17 +12,20 @@ from typing import Any
 from goodformer import files
 from goodformer.apply.predict import LISTED, notes_on, problems_of
 from goodformer.apply.trained import Meaning, Trained
+from goodformer.config.presets import configure
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.distance import distance_report
-from goodformer.data.parts import weak_parts
-from goodformer.data.rows import RowWriter
-from goodformer.data.table import Table, load_table
-from goodformer.data.values import counted
-from goodformer.engine import Hardware, Predictor, Run, RunConfig, train
+from goodformer.data.benchmarks.table import Table, load_table
+from goodformer.data.readers.rows import RowWriter
+from goodformer.data.readers.values import counted
+from goodformer.data.splits.distance import distance_report
+from goodformer.data.splits.parts import weak_parts
+from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
-from goodformer.engine.uncertainty import Sureness
-from goodformer.experiments.presets import configure
+from goodformer.engine.store import Run
+from goodformer.fitted import Predictor
 from goodformer.registry import InputError
+from goodformer.uncertainty.uncertainty import Sureness
 
 STEPS = 3000
 """Steps a model is given by default: on few graphs that is many epochs."""
@@ -104,7 +107,7 @@ class OwnFile:
         path: A table, an SDF or JSON lines file, or a TU folder.
         target: Columns to predict.
         smiles: Column of the SMILES, where there is one.
-        split: How test data will differ, see `goodformer.data.splitters.make_split`.
+        split: How test data will differ, see `goodformer.data.splits.splitters.make_split`.
         seed: Decides what is random in the split.
     """
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from goodformer.apply.trained import Trained, fresh_names
-from goodformer.data.collection import Collection
 from goodformer.data.molecule import FEATURES
-from goodformer.data.rows import Block, RowWriter, check_apart, read_blocks, separator_note
-from goodformer.engine import Predictions, Predictor
+from goodformer.data.readers.collection import Collection
+from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, separator_note
+from goodformer.fitted import Predictions, Predictor
 from goodformer.registry import InputError
 
 BLOCK = 1024
@@ -47,7 +47,7 @@ def predict_file(
 
     Args:
         model: What predicts.
-        path: Rows to predict, see `goodformer.data.rows.read_blocks`.
+        path: Rows to predict, see `goodformer.data.readers.rows.read_blocks`.
         out: Where to write them; the suffix says how (csv, tsv, parquet, json, jsonl).
         level: Share of conformal sets that should hold the truth, 0.9 for example; no sets where not given.
         smiles: Column of the SMILES; that of the training file where not given.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goodformer.data.collection import pick
-from goodformer.data.distance import distance_report
-from goodformer.data.labels import read_labels
-from goodformer.data.parts import weak_parts
-from goodformer.data.rows import check_apart, read_collection, separator_note
-from goodformer.data.shift import Split
-from goodformer.data.splitters import check_not_target, make_split, split_note
-from goodformer.data.table import check_readable, rejected_sentence
+from goodformer.data.benchmarks.table import check_readable, rejected_sentence
+from goodformer.data.readers.collection import pick
+from goodformer.data.readers.labels import read_labels
+from goodformer.data.readers.rows import check_apart, read_collection, separator_note
+from goodformer.data.splits.distance import distance_report
+from goodformer.data.splits.parts import weak_parts
+from goodformer.data.splits.split import Split
+from goodformer.data.splits.splitters import check_not_target, make_split, split_note
 
 
 def split_file(
@@ -31,13 +31,13 @@ def split_file(
         path: The file.
         smiles: Column that holds SMILES.
         target: Columns of the labels; none where classes do not matter.
-        how: See `goodformer.data.splitters.make_split`.
+        how: See `goodformer.data.splits.splitters.make_split`.
         seed: Decides what is drawn.
         out: Where the split is saved.
         picture: Where it is drawn, if it is wanted.
 
     Returns:
-        The report of `goodformer.data.distance.distance_report` with the names of the files and the rejected rows.
+        The report of `goodformer.data.splits.distance.distance_report` with file names and rejected rows.
     """
     check_apart(path, out, "parts of the split")
     if picture is not None:

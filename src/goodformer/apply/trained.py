@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from goodformer.data.molecule import FEATURES
-from goodformer.engine import Predictor, Run
+from goodformer.engine.store import Run
+from goodformer.fitted import Predictor
 from goodformer.registry import InputError
 from goodformer.spec import Task
 

@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from goodformer.cli import (
-    bench,
     compare,
     datasets,
     evaluate,
@@ -27,7 +26,6 @@ from goodformer.cli import (
     runs,
     split,
     sureness,
-    theory,
     train,
 )
 
@@ -47,7 +45,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Your own data": (split, fit, predict, explain),
-    "Benchmarks": (quickstart, train, compare, reproduce, evaluate, sureness, theory, bench),
+    "Benchmarks": (quickstart, train, compare, reproduce, evaluate, sureness),
 }
 for panel, commands in PANELS.items():
     for command in commands:

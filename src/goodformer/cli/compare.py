@@ -14,7 +14,7 @@ import typer
 from goodformer.cli import options, output
 
 if TYPE_CHECKING:
-    from goodformer.experiments.runner import Status
+    from goodformer.executors.local import Status
 
 
 class Format(StrEnum):
@@ -79,8 +79,9 @@ def command(
     """
     chosen = chosen_format(form, out)
     with output.working():
-        from goodformer.engine import export_results
-        from goodformer.experiments import compare, runner
+        from goodformer.engine.store import export_results
+        from goodformer.executors import local as runner
+        from goodformer.report import compare
 
         sources = recorded(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
@@ -116,7 +117,7 @@ def chosen_format(form: Format | None, out: Path | None) -> Format:
 
 def deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool = False) -> None:
     """Print the table; with a file, write it there and print it for people."""
-    from goodformer.experiments import sheets
+    from goodformer.report import sheets
 
     columns, rows = sheets.grid(report)
     body = (columns, rows, sheets.title(report), sheets.note(report))
@@ -200,7 +201,7 @@ def _lines() -> Callable[[Status], None]:
 
 def summary(status: Status) -> str:
     """How far things are, in one line."""
-    from goodformer.experiments.pace import duration
+    from goodformer.report.pace import duration
 
     failed = f" ({status.failed} failed)" if status.failed else ""
     left = "" if status.seconds_left is None else f", about {duration(status.seconds_left)} left"

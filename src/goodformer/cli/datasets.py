@@ -39,7 +39,7 @@ def show_all(as_json: options.Json = False) -> None:
       goodformer datasets list --json
     """
     from goodformer.data import DATASETS
-    from goodformer.experiments.cards import glance
+    from goodformer.data.cards import glance
 
     rows = [glance(name, build) for name, build in DATASETS.entries.items()]
     if as_json:
@@ -73,7 +73,7 @@ def show_one(
     with output.working():
         from goodformer.cli import cards
         from goodformer.data import DATASETS
-        from goodformer.experiments.cards import sections
+        from goodformer.data.cards import sections
 
         card = cards.card("data set", name, DATASETS[name])
         card["sections"] = sections(DATASETS[name])
@@ -86,9 +86,9 @@ def show_one(
 
 def _facts(name: str, settings: dict[str, Any], picture: Path | None) -> dict[str, Any]:
     """What is counted about a data set, and where its picture is."""
-    from goodformer.data import load_benchmark
+    from goodformer.data import cards, load_benchmark
     from goodformer.data.acquire import NotAtHand
-    from goodformer.experiments import card_picture, cards
+    from goodformer.draw import card as card_picture
 
     if name in cards.HINTS and _lacking(name, settings):
         return _hint(name, settings, picture)
@@ -114,7 +114,7 @@ def _lacking(name: str, settings: dict[str, Any]) -> list[str]:
 
 def _hint(name: str, settings: dict[str, Any], picture: Path | None) -> dict[str, Any]:
     """How to give a data set of the user's own, instead of what is counted about it."""
-    from goodformer.experiments import cards
+    from goodformer.data import cards
     from goodformer.registry import InputError
 
     if settings or picture is not None:
@@ -124,7 +124,7 @@ def _hint(name: str, settings: dict[str, Any], picture: Path | None) -> dict[str
 
 def _settings(overrides: list[str]) -> dict[str, Any]:
     """Settings of a data set from lines ``key=value``."""
-    from goodformer.engine.config import parse_assignment
+    from goodformer.config.run import parse_assignment
 
     return {".".join(path).removeprefix("dataset."): value for path, value in map(parse_assignment, overrides)}
 
@@ -198,7 +198,7 @@ def _show_few(rows: list[dict[str, Any]]) -> None:
 
 def _show_many(splits: dict[str, dict[str, Any]]) -> None:
     """One row a split: how large its domains are, and how the balance of classes varies over them."""
-    from goodformer.experiments.cards import COUNTED
+    from goodformer.data.cards import COUNTED
 
     rows = [
         [

@@ -32,7 +32,7 @@ def command(
     with output.working():
         from goodformer.cli.locate import chosen_splits, limit_threads
         from goodformer.data import load_benchmark
-        from goodformer.engine import Run
+        from goodformer.engine.store import Run
 
         run, splits = Run.open(name, runs), chosen_splits(split)
         limit_threads(threads)

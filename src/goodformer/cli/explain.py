@@ -95,8 +95,8 @@ def _explain_split(
     name: str, runs: Path, out: Path, split: str, count: int, k: int | None, weights: str, against: list[str]
 ) -> dict[str, Any]:
     """Graphs of the data a run was trained on, and how far other seeds agree."""
-    from goodformer.engine import Run
-    from goodformer.experiments.explanation import explain_agreement, explain_run
+    from goodformer.engine.store import Run
+    from goodformer.explain.explanation import explain_agreement, explain_run
     from goodformer.registry import InputError
 
     if (Path(name) / "model.json").is_file():
@@ -112,7 +112,7 @@ def _explain_split(
 
 def _show(report: dict[str, Any]) -> None:
     """One row a graph, and where the files are."""
-    from goodformer.experiments.explanation import CAPTIONS
+    from goodformer.explain.explanation import CAPTIONS
 
     classes = report.get("classes", {})
     rows = [[row["graph"], row["label"], _said(row["predicted"], classes), _hits(row)] for row in report["graphs"]]
@@ -150,7 +150,7 @@ def _show_agreement(agreement: dict[str, Any]) -> None:
 
 def _said(predicted: Any, classes: dict[str, list[str]]) -> str:
     """What was predicted by its name, several answers on one line."""
-    from goodformer.experiments.explanation import called
+    from goodformer.explain.explanation import called
 
     return called(predicted, classes)
 

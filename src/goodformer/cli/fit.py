@@ -53,7 +53,7 @@ def command(
     """
     with output.working():
         from goodformer.apply.fit import OwnFile, fit_file
-        from goodformer.engine import Hardware
+        from goodformer.config.run import Hardware
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
         source = OwnFile(data, tuple(target), smiles, split, seed)
@@ -120,7 +120,7 @@ def _metric(report: dict[str, Any]) -> str:
 
 def _task(report: dict[str, Any]) -> str:
     """What is predicted, in one line."""
-    from goodformer.data.values import counted
+    from goodformer.data.readers.values import counted
 
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; left out: {counted(left, 'row')} without a label or a part" if left else ""
@@ -130,7 +130,7 @@ def _task(report: dict[str, Any]) -> str:
 
 def show_problems(report: dict[str, Any]) -> None:
     """The first rows that could not be read, with the reason."""
-    from goodformer.data.values import counted
+    from goodformer.data.readers.values import counted
 
     if not report["unreadable"]:
         return

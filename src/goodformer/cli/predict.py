@@ -57,7 +57,7 @@ def command(
 def _show(report: dict[str, Any]) -> None:
     """How many rows, how many of them should not be trusted, and where the answers are."""
     from goodformer.cli.fit import show_problems
-    from goodformer.data.values import counted
+    from goodformer.data.readers.values import counted
 
     outside = "not measured how many" if report["outside"] is None else report["outside"]
     if not report["failure"]:  # which says it all

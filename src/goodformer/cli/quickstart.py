@@ -30,7 +30,7 @@ def command(
     A second call continues what was stopped and shows at once what is finished.
     """
     with output.working():
-        from goodformer.experiments import quickstart
+        from goodformer import quickstart
 
         report = quickstart.run(out, seed=seed, threads=threads, progress=not quiet)
     if as_json:

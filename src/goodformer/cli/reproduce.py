@@ -12,7 +12,7 @@ from goodformer.cli import options, output
 from goodformer.cli.compare import Format, FormatOption, chosen_format, print_or_save, recorded, watching
 
 if TYPE_CHECKING:
-    from goodformer.experiments.artefacts import Artefact, Block
+    from goodformer.report.artefacts import Artefact, Block
 
 
 def command(
@@ -99,7 +99,7 @@ class Part(NamedTuple):
 def _part(name: str, sources: list[Path], runs: Path, chosen: Mapping[str, Any]) -> Part:
     """An artefact, or what options chose of it."""
     with output.working():
-        from goodformer.experiments import artefacts
+        from goodformer.report import artefacts
 
         one = artefacts.artefact(name)
         blocks = one.blocks(chosen["--budget"], chosen["--seeds"])
@@ -111,7 +111,7 @@ def _part(name: str, sources: list[Path], runs: Path, chosen: Mapping[str, Any])
 def _train(part: Part, jobs: int, threads: int, quiet: bool, export: Path | None) -> dict[str, str]:
     """Train the gaps: why runs failed, by id; what is finished is exported even if the rest is stopped."""
     with output.working():
-        from goodformer.experiments import reproduce
+        from goodformer.report import reproduce
 
         known = reproduce.known(part.blocks, part.sources, part.runs)
         done = {} if part.one.folders else known  # a picture needs run folders, not records
@@ -128,7 +128,7 @@ def _measure(part: Part, threads: int) -> list[dict[str, Any]]:
     """Records of how long predicting takes, where that is asked for and not known."""
     with output.working():
         from goodformer.cli.locate import limit_threads
-        from goodformer.experiments import reproduce
+        from goodformer.report import reproduce
 
         limit_threads(threads)
         known = reproduce.known(part.blocks, part.sources, part.runs)
@@ -138,7 +138,7 @@ def _measure(part: Part, threads: int) -> list[dict[str, Any]]:
 def _report(part: Part, export: Path | None, measured: list[dict[str, Any]]) -> dict[str, Any]:
     """The artefact from all that is known of it by now; finished runs are exported first."""
     with output.working():
-        from goodformer.experiments import reproduce
+        from goodformer.report import reproduce
 
         if export:
             reproduce.export(part.blocks, part.runs, export, measured)
@@ -149,7 +149,7 @@ def _report(part: Part, export: Path | None, measured: list[dict[str, Any]]) -> 
 def _write(sources: list[Path], page: Path) -> None:
     """Write all artefacts, or the short table, into a page."""
     with output.working():
-        from goodformer.experiments import reproduce
+        from goodformer.report import reproduce
 
         changed = reproduce.write(sources or [options.RESULTS], page)
     typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
@@ -165,8 +165,9 @@ def _end(failures: dict[str, str]) -> None:
 
 def _draw(part: Part, report: dict[str, Any], out: Path) -> None:
     """Draw a figure."""
+    from goodformer.draw import artefacts as reproduce_picture
     from goodformer.draw.subgraphs import save
-    from goodformer.experiments import reproduce, reproduce_picture
+    from goodformer.report import reproduce
 
     with output.working():
         if part.one.folders:
@@ -185,7 +186,7 @@ def _tell(sources: list[Path]) -> None:
 def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> None:
     """All artefacts with one line each and how much of them is there."""
     with output.working():
-        from goodformer.experiments import artefacts, reproduce
+        from goodformer.report import artefacts, reproduce
 
         known = reproduce.known([], sources)
         rows = []
@@ -203,7 +204,7 @@ def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> 
 
 def _deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool) -> None:
     """Print the tables; with a file, write them there and print them for people."""
-    from goodformer.experiments import reproduce
+    from goodformer.report import reproduce
 
     made: dict[Format, Callable[[], str]] = {
         Format.text: lambda: _text(report),
@@ -216,7 +217,7 @@ def _deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bo
 
 def _text(report: dict[str, Any]) -> str:
     """All blocks as text, no line folded."""
-    from goodformer.experiments import reproduce
+    from goodformer.report import reproduce
 
     parts = []
     for block in report["blocks"]:
@@ -228,7 +229,7 @@ def _text(report: dict[str, Any]) -> str:
 
 def _show(report: dict[str, Any]) -> None:
     """All blocks on a terminal."""
-    from goodformer.experiments import reproduce
+    from goodformer.report import reproduce
 
     for block in report["blocks"]:
         sheet = reproduce.sheet(block)

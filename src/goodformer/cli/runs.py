@@ -39,7 +39,7 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
 
       goodformer runs list --runs quickstart --json
     """
-    from goodformer.engine import list_runs
+    from goodformer.engine.store import list_runs
 
     _check_folder(runs)
     rows = [row for run in list_runs(runs) if (row := _brief_or_none(run)) is not None]
@@ -61,7 +61,7 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
       goodformer runs show 3f2a
       goodformer runs show 3f2a --json
     """
-    from goodformer.engine import Run
+    from goodformer.engine.store import Run
 
     run = Run.open(name, runs)
     if as_json:
@@ -92,7 +92,7 @@ def export(
     """
     import json
 
-    from goodformer.engine import Run, export_results, list_runs
+    from goodformer.engine.store import Run, export_results, list_runs
     from goodformer.registry import InputError
 
     _check_folder(runs)
@@ -123,7 +123,7 @@ def table(
       goodformer runs table
       goodformer runs table --results results --write docs/results.md
     """
-    from goodformer.experiments import tables
+    from goodformer.report import tables
 
     found = tables.read_records(results)
     if not found:

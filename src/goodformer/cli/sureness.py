@@ -47,9 +47,9 @@ def command(
         return
     with output.working():
         from goodformer.cli.locate import limit_threads
-        from goodformer.engine import Run
-        from goodformer.experiments import sureness
+        from goodformer.engine.store import Run
         from goodformer.registry import InputError
+        from goodformer.report import uncertainty as sureness
 
         if name is None or records is not None:
             raise InputError("give either a RUN to measure or --records FILE to rank scores, and not both.")
@@ -65,8 +65,8 @@ def command(
 
 def _rank(path: Path, page: Path | None, as_json: bool) -> None:
     """One row a domain score, over all records."""
-    from goodformer.engine.uncertainty import DEFAULT
-    from goodformer.experiments import sureness
+    from goodformer.report import uncertainty as sureness
+    from goodformer.uncertainty.uncertainty import DEFAULT
 
     found = sureness.read_records(path)
     rows = sureness.rank(found)

@@ -65,8 +65,9 @@ def _trained(
 ) -> dict[str, Any]:
     """The summary of the run that a file and what was typed ask for, and where it lies."""
     with output.working():
-        from goodformer.engine import Hardware, train
-        from goodformer.experiments.settings_file import configure_from
+        from goodformer.config.run import Hardware
+        from goodformer.config.settings_file import configure_from
+        from goodformer.engine.run import train
 
         run = train(configure_from(config, typed, overrides), runs, Hardware(**hardware))
     return {**(run.summary or {}), "folder": str(run.folder)}

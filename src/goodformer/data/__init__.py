@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.drugood import drug_ood
+from goodformer.data.benchmarks.drugood import drug_ood
+from goodformer.data.benchmarks.hiv import good_hiv
+from goodformer.data.benchmarks.memory import memory
+from goodformer.data.benchmarks.motif import good_motif, sp_motif
+from goodformer.data.benchmarks.sentence import good_sst2, good_twitter
+from goodformer.data.benchmarks.table import table
 from goodformer.data.graphs import GraphSet
-from goodformer.data.hiv import good_hiv
-from goodformer.data.memory import memory
-from goodformer.data.motif import good_motif, sp_motif
-from goodformer.data.sentence import good_sst2, good_twitter
-from goodformer.data.table import table
 from goodformer.registry import Registry
 
 __all__ = ["DATASETS", "Benchmark", "GraphSet", "load_benchmark"]

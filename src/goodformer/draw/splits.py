@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from goodformer import files
-from goodformer.data.shift import Split
+from goodformer.data.splits.split import Split
 from goodformer.draw import palette
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS

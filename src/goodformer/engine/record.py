@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 import goodformer
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine.config import Hardware, RunConfig
 from goodformer.engine.selection import RULES, SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine.config import Hardware, RunConfig
 from goodformer.engine.evaluate import evaluate
-from goodformer.engine.predictor import Recipe
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.selection import select_epoch
 from goodformer.engine.store import CONFIG, SUMMARY, Run
 from goodformer.engine.training import Training, load_state, publish
+from goodformer.fitted import Recipe
 from goodformer.methods.base import Method
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
@@ -72,7 +72,7 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     files.write_json(run.folder / CONFIG, config.to_dict())  # not before: what cannot be built is no run
     training.resume()
     if not training.done:
-        from goodformer.engine.lightning import fit  # Lightning takes seconds to import: only where it is needed
+        from goodformer.engine.loop import fit  # Lightning takes seconds to import: only where it is needed
 
         fit(training, hardware)
     state = load_state(run.folder, config)

@@ -15,8 +15,8 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from goodformer import files
-from goodformer.engine.config import RunConfig
-from goodformer.engine.predictor import DESCRIPTION, Predictor
+from goodformer.config.run import RunConfig
+from goodformer.fitted import DESCRIPTION, Predictor
 from goodformer.registry import InputError, unknown
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer import files
+from goodformer.config.run import RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.average import WeightAverage
-from goodformer.engine.config import RunConfig
 from goodformer.engine.evaluate import Metrics, collect, measure
-from goodformer.engine.predictor import Recipe, save_weights
 from goodformer.engine.record import peak_memory_mb
 from goodformer.engine.seeds import derive_seed, set_seed
 from goodformer.engine.selection import select_epoch, should_stop
 from goodformer.engine.store import EPOCHS, STATE
+from goodformer.fitted import Recipe, save_weights
 from goodformer.methods.base import Method
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS

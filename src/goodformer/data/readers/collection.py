@@ -1,0 +1,264 @@
+"""Graphs of a user's own, whatever they were written as: SMILES, PyG graphs, networkx graphs or rows of a file.
+
+Letters: N nodes, E edges, G graphs, R rows of the source.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from goodformer.data.edges import each_way_once
+from goodformer.data.features import check_features
+from goodformer.data.graphs import GraphSet
+from goodformer.data.molecule import FEATURES, KEPT_FROM, Rejected, featurise, worker_count
+from goodformer.data.readers.json_lines import table_of
+from goodformer.registry import InputError
+from goodformer.spec import Features, FeatureSpec
+
+Columns = dict[str, list[Any]]
+"""Columns of a table: text, numbers and truth values as the file has them, None where there is nothing."""
+
+MOST_CODES = 100_000
+"""Each code of a categorical feature has a vector of its own in a model, so there cannot be any number of them."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Graphs read from rows of a source, and the rows that could not be read.
+
+    Attributes:
+        graphs: The graphs: ``x``, edges in both directions, and ``attr`` where edges carry something.
+        features: What nodes and edges carry.
+        rows: The row of the source each graph comes from, ascending (G,).
+        count: Number of rows of the source, or, of a block, of the rows in it.
+        smiles: The SMILES of each graph, where they are molecules.
+        rejected: Rows without a graph, and why.
+        as_written: Whether atoms have the order of the SMILES; those of an SDF file have that of their record.
+    """
+
+    graphs: GraphSet
+    features: FeatureSpec
+    rows: Tensor
+    count: int
+    smiles: tuple[str, ...] | None = None
+    rejected: tuple[Rejected, ...] = ()
+    as_written: bool = True
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+
+def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None) -> Collection:
+    """Graphs from SMILES, from PyG `Data` or from networkx graphs, in the order given.
+
+    Models read undirected graphs (`goodformer.data.edges`): of an edge given in one direction only, the other direction
+    is added after the graph's own edges with the same features, an edge given twice counts once, and loops are left
+    out. So a directed networkx graph is read as undirected. Edges that come in both directions keep their order.
+
+    Of PyG graphs ``x``, ``edge_index`` and ``edge_attr`` are read. Nodes of a networkx graph may have any names, their
+    order is that of the graph; what they carry is the node attribute ``x``, what edges carry the edge attribute
+    ``edge_attr``, each a number or a row of numbers, given to all or to none.
+
+    Whole numbers are codes (categorical features), real numbers are measurements (continuous ones); without ``x`` all
+    nodes are alike.
+
+    Args:
+        items: SMILES (None or empty where there is none), PyG graphs or networkx graphs, all of one kind.
+        features: What nodes and edges must carry, where that is known; told from the graphs where not.
+
+    Raises:
+        InputError: Kinds are mixed, or a graph is not sound. A SMILES that RDKit does not accept is no error: its row
+            is in ``rejected``.
+    """
+    kind = _kind(items)
+    if kind is str:
+        return from_smiles(items, features)  # type: ignore[arg-type]
+    data = [_from_networkx(graph, f"graph {place}") for place, graph in enumerate(items)] if kind is nx.Graph else items
+    return from_data(data, features)  # type: ignore[arg-type]
+
+
+def from_smiles(smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0) -> Collection:
+    """Molecules from SMILES, by several processes where there are many; ``first`` is the number of the first row."""
+    check_molecular(features, "SMILES were")
+    molecules = featurise(smiles, processes=worker_count() if len(smiles) >= KEPT_FROM else 1)
+    written = tuple(smiles[row] or "" for row in molecules.rows.tolist())
+    rejected = tuple(replace(one, row=one.row + first) for one in molecules.rejected)
+    return Collection(molecules.graphs, FEATURES, molecules.rows + first, len(smiles), written, rejected)
+
+
+def check_molecular(features: FeatureSpec | None, what: str) -> None:
+    """Molecules can only be read for a model that was trained on molecules."""
+    if features not in (None, FEATURES):
+        raise InputError(f"{what} given to a model of other graphs; give graphs with the features it was trained on.")
+
+
+def from_data(graphs: Sequence[Data], features: FeatureSpec | None = None, first: int = 0) -> Collection:
+    """A collection of PyG graphs; ``first`` is the number of the first row."""
+    bare = not any(isinstance(graph, Data) and graph.x is not None for graph in graphs)
+    joined = GraphSet.from_list([_only_structure(graph, features) for graph in graphs])
+    return from_set(joined, features, bare, first)
+
+
+def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool, first: int = 0) -> Collection:
+    """A collection of a set of graphs, whose nodes are all alike where ``bare``."""
+    described = features or _described(graphs, bare)
+    both = both_directions(GraphSet(graphs.node, graphs.edge, {}, graphs.node_ptr, graphs.edge_ptr))
+    ready = cast_features(both, described)
+    check_features(ready, described, "the graphs")
+    rows = torch.arange(first, first + len(ready))  # (G,)
+    return Collection(ready, described, rows, len(ready))
+
+
+def both_directions(graphs: GraphSet) -> GraphSet:
+    """The graphs with every edge once in each direction and no loops; the very same where that is already so."""
+    index = graphs.edge_index.numpy()
+    chosen, turned = each_way_once(index, int(graphs.node_ptr[-1]))
+    if len(chosen) == index.shape[1] and not turned.any():
+        return graphs
+    graph = graphs.edge_graph.numpy()
+    order = np.argsort(graph[chosen], kind="stable")
+    picked, flipped = torch.from_numpy(chosen[order]), torch.from_numpy(turned[order])
+    edge = {name: value.index_select(int(name == "index"), picked) for name, value in graphs.edge.items()}
+    edge["index"] = torch.where(flipped, edge["index"].flip(0), edge["index"])  # (2, E)
+    counts = torch.from_numpy(np.bincount(graph[chosen], minlength=len(graphs)))
+    return GraphSet(graphs.node, edge, graphs.graph, graphs.node_ptr, torch.nn.functional.pad(counts.cumsum(0), (1, 0)))
+
+
+def cast_features(graphs: GraphSet, features: FeatureSpec) -> GraphSet:
+    """The graphs with codes as integers and measurements as real numbers; edge features nobody reads are dropped."""
+    edge = dict(graphs.edge)
+    if features.edge.kind == "constant":
+        edge.pop("attr", None)
+    elif "attr" in edge:
+        edge["attr"] = _cast(edge["attr"], features.edge)
+    node = {**graphs.node, "x": _cast(graphs.node["x"], features.node)}
+    return GraphSet(node, edge, graphs.graph, graphs.node_ptr, graphs.edge_ptr)
+
+
+def _cast(values: Tensor, features: Features) -> Tensor:
+    """Whole numbers as codes where codes are expected, real numbers elsewhere."""
+    if features.kind != "categorical":
+        return values.float()
+    return values.long() if not values.is_floating_point() or bool((values == values.floor()).all()) else values
+
+
+def _kind(items: Sequence[Any]) -> type:
+    """The one kind all items are of."""
+    if not len(items):
+        raise InputError("there is no graph; give at least one SMILES, PyG graph or networkx graph.")
+    kinds = [next((kind for kind in (str, Data, nx.Graph) if isinstance(item, kind)), None) for item in items]
+    found = [kind or (str if item is None else None) for kind, item in zip(kinds, items, strict=True)]
+    for place, kind in enumerate(found):
+        if kind is None:
+            got = type(items[place]).__name__
+            raise InputError(f"item {place} is a {got}; give SMILES, torch_geometric.data.Data or networkx graphs.")
+        if kind is not found[0]:
+            raise InputError(f"item {place} is a {kind.__name__} but item 0 a {found[0].__name__}; give one kind only.")  # type: ignore[union-attr]
+    assert found[0] is not None
+    return found[0]
+
+
+def _only_structure(graph: Data, features: FeatureSpec | None) -> Data:
+    """What is read of a PyG graph; edge features only where somebody reads them."""
+    if not isinstance(graph, Data):
+        return graph  # refused in the words of `GraphSet.from_list`
+    wanted = features is None or features.edge.kind != "constant"
+    attr = graph.edge_attr if wanted else None
+    return Data(x=graph.x, edge_index=graph.edge_index, edge_attr=attr, num_nodes=graph.num_nodes)
+
+
+def _from_networkx(graph: nx.Graph, where: str) -> Data:
+    """A networkx graph, nodes in its own order, every edge as written."""
+    place = {node: number for number, node in enumerate(graph)}
+    ends = [(place[u], place[v]) for u, v in graph.edges()]
+    nodes = [carried.get("x") for _, carried in graph.nodes(data=True)]
+    edges = [carried.get("edge_attr") for _, _, carried in graph.edges(data=True)]
+    index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T
+    x, attr = _attribute(nodes, "x", where), _attribute(edges, "edge_attr", where)
+    return Data(x=x, edge_index=index, edge_attr=attr, num_nodes=len(place))
+
+
+def _attribute(values: list[Any], name: str, where: str) -> Tensor | None:
+    """What all nodes or edges carry, as a table; None where none carries anything."""
+    given = [value is not None for value in values]
+    if not any(given):
+        return None
+    if not all(given):
+        raise InputError(f"{where} has {name} on {sum(given)} of {len(given)}; give it to all or to none.")
+    rows = [value.tolist() if isinstance(value, np.ndarray | Tensor) else value for value in values]
+    return table_of([row if isinstance(row, list | tuple) else [row] for row in rows], name, where)
+
+
+def _described(graphs: GraphSet, bare: bool) -> FeatureSpec:
+    """What nodes and edges carry, told from the graphs."""
+    node = Features() if bare else _told(graphs.node["x"], "x")
+    return FeatureSpec(node, _told(graphs.edge["attr"], "edge_attr") if "attr" in graphs.edge else Features())
+
+
+def _told(values: Tensor, name: str) -> Features:
+    """Codes where values are whole numbers, measurements where they are real."""
+    if values.is_floating_point():
+        return Features.continuous(values.shape[1])
+    if values.numel() and (int(values.min()) < 0 or int(values.max()) >= MOST_CODES):
+        raise InputError(
+            f"{name} holds whole numbers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
+            f"count codes from 0 to at most {MOST_CODES:,}, or give real numbers."
+        )
+    largest = values.amax(0).tolist() if len(values) else [0] * values.shape[1]
+    return Features.categorical(*(code + 1 for code in largest))
+
+
+def joined(parts: Sequence[Collection]) -> Collection:
+    """One collection of several, whose rows follow each other."""
+    features = _common(parts)
+    graphs = GraphSet.concat([cast_features(part.graphs, features) for part in parts])
+    smiles = None if parts[0].smiles is None else tuple(one for part in parts for one in part.smiles or ())
+    rows = torch.cat([part.rows for part in parts])  # (G,)
+    rejected = tuple(one for part in parts for one in part.rejected)
+    count = sum(part.count for part in parts)
+    return Collection(graphs, features, rows, count, smiles, rejected, all(part.as_written for part in parts))
+
+
+def _common(parts: Sequence[Collection]) -> FeatureSpec:
+    """What nodes and edges of all parts carry: as many codes as the largest part, real numbers where one has them."""
+    merged = parts[0].features
+    for before, after in pairwise(parts):
+        node = _merged(merged.node, after.features.node, "x", before, after)
+        merged = FeatureSpec(node, _merged(merged.edge, after.features.edge, "edge_attr", before, after))
+    return merged
+
+
+def _merged(one: Features, other: Features, name: str, before: Collection, after: Collection) -> Features:
+    if one.kind == other.kind == "categorical" and len(one.sizes) == len(other.sizes):
+        return Features.categorical(*map(max, one.sizes, other.sizes))
+    if ("constant" in (one.kind, other.kind) and one != other) or len(one.sizes) != len(other.sizes):
+        rows = f"rows up to {before.count + int(before.rows[0])}"
+        raise InputError(f"{rows} and those after differ in {name}; give all graphs the same columns of it, or none.")
+    return one if one.kind != "categorical" else other
+
+
+def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> Columns:
+    """The named columns; one that is missing is refused with the names there are."""
+    return {name: columns[known_column(name, columns, where)] for name in names}
+
+
+def known_column(name: str, columns: Iterable[str], where: str) -> str:
+    """The name, if there is such a column."""
+    there = list(columns)
+    if name in there:
+        return name
+    lower = {known.lower(): known for known in there}
+    near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+    raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}.")

@@ -1,0 +1,155 @@
+"""Rows of a file of JSON lines: their columns, and their graphs or why there is none.
+
+A line that is no JSON refuses the file. One that is, but no sound graph, keeps its place among the rejected rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from goodformer.data.molecule import Rejected
+from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
+from goodformer.data.readers.json_lines import check_keys, columns_of, graph_of, read_lines
+from goodformer.data.readers.values import plain_of, text_of
+from goodformer.registry import InputError
+from goodformer.spec import FeatureSpec
+
+Lines = Sequence[tuple[int, Any]]
+LARGEST = 2**63
+"""Whole numbers from here on are text: tables have no numbers as large."""
+SHOWN = 60
+"""Characters shown of a line that is no graph."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the lines of a file have in common, told from all of them.
+
+    Attributes:
+        path: The file.
+        kinds: What each column holds, in the order the columns first occur.
+        smiles: The column of the SMILES; None where lines are graphs.
+    """
+
+    path: Path
+    kinds: dict[str, type]
+    smiles: str | None
+
+
+def survey(path: Path, smiles: str) -> Survey:
+    """Read the file once for its columns, and whether it holds graphs or molecules."""
+    kinds: dict[str, set[type]] = {}
+    graphs = False
+    for _, row in read_lines(path):
+        graphs = graphs or (isinstance(row, dict) and "edges" in row)
+        for name, value in columns_of(row).items():
+            kinds.setdefault(name, set()).update(_kinds(value))
+    molecules = smiles in kinds and not graphs
+    return Survey(path, {name: _common(found) for name, found in kinds.items()}, smiles if molecules else None)
+
+
+def columns(lines: Lines, known: Survey) -> Columns:
+    """The columns of some lines, each of one kind in the whole file."""
+    rows = [columns_of(row) for _, row in lines]
+    return {name: [_cast(row.get(name), kind) for row in rows] for name, kind in known.kinds.items()}
+
+
+def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first: int) -> Collection:
+    """The graphs or molecules of some lines, the first of which is row ``first``."""
+    if known.smiles is None:
+        return _graphs(lines, known, features, first)
+    for number, row in lines:
+        check_keys(row, f"{known.path} line {number}")
+    return from_smiles([text_of(row.get(known.smiles)) for _, row in lines], features, first)
+
+
+def _kinds(value: Any) -> set[type]:
+    """The kind of a value; none where it is missing."""
+    if plain_of(value) is None:
+        return set()
+    return {str if isinstance(value, int) and not -LARGEST <= value < LARGEST else type(value)}
+
+
+def _common(kinds: set[type]) -> type:
+    """One kind that holds all values of these kinds."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return float if kinds == {int, float} else str
+
+
+def _cast(value: Any, kind: type) -> Any:
+    """A value as one of its column's kind, None where it is missing."""
+    plain = text_of(value) if kind is str else plain_of(value)
+    return float(plain) if kind is float and plain is not None else plain
+
+
+def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: int) -> Collection:
+    """The sound graphs of some lines, and why the others are none."""
+    graphs: dict[int, Data] = {}
+    wrong: dict[int, str] = {}
+    for place, (number, row) in enumerate(lines):
+        try:
+            graphs[place] = graph_of(row, features, f"line {number}")
+        except InputError as error:
+            wrong[place] = str(error).rstrip(".")
+    if features is None:
+        wrong |= {place: f"line {lines[place][0]} {reason}" for place, reason in _odd_ones(graphs).items()}
+    sound = [place for place in graphs if place not in wrong]
+    if not sound and features is None:
+        raise InputError(f"{known.path} holds no graph that can be read ({wrong[min(wrong)]}); correct it.")
+    made = from_data(_alike([graphs[place] for place in sound]), features) if sound else _none(features)
+    rejected = tuple(Rejected(first + place, _shown(lines[place][1]), wrong[place]) for place in sorted(wrong))
+    rows = first + torch.tensor(sound, dtype=torch.long)  # (G,)
+    return replace(made, rows=rows, count=len(lines), rejected=rejected)
+
+
+def _odd_ones(graphs: dict[int, Data]) -> dict[int, str]:
+    """Graphs whose nodes or edges do not carry as many columns as those of most; without edges they do."""
+    odd: dict[int, str] = {}
+    for name in ("x", "edge_attr"):
+        with_any = {place: graph for place, graph in graphs.items() if name == "x" or graph.num_edges}
+        usual = next(iter(Counter(_width(graph, name) for graph in with_any.values()).most_common(1)), (0, 0))[0]
+        for place, graph in graphs.items():
+            if place not in with_any:
+                graph.edge_attr = torch.zeros(0, usual, dtype=torch.long) if usual else None
+            elif _width(graph, name) != usual:
+                odd.setdefault(place, f"has {_width(graph, name)} columns of {name} where most graphs have {usual}")
+    return odd
+
+
+def _width(graph: Data, name: str) -> int:
+    return 0 if graph.get(name) is None else int(graph[name].shape[1])
+
+
+def _alike(graphs: list[Data]) -> list[Data]:
+    """The graphs with real features everywhere where one of them has real ones: JSON writes 1.0 as 1."""
+    for name in ("x", "edge_attr"):
+        values = [graph.get(name) for graph in graphs]
+        if any(value is not None and value.is_floating_point() for value in values):
+            for graph, value in zip(graphs, values, strict=True):
+                if value is not None:
+                    graph[name] = value.float()
+    return graphs
+
+
+def _none(features: FeatureSpec | None) -> Collection:
+    """No graph at all, with these features."""
+    spec = features or FeatureSpec()
+    attr = None if spec.edge.kind == "constant" else torch.zeros(0, len(spec.edge.sizes))
+    blank = Data(torch.zeros(1, max(len(spec.node.sizes), 1)), torch.zeros(2, 0, dtype=torch.long), attr)
+    made = from_data([blank], spec)
+    return replace(made, graphs=made.graphs.subset([]))
+
+
+def _shown(row: Any) -> str:
+    """The beginning of a line."""
+    text = json.dumps(row)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

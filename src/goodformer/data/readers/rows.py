@@ -1,0 +1,484 @@
+"""Files of rows, read and written a block at a time so that they may be larger than memory.
+
+The only file that knows pyarrow. Rows are counted from 0 in objects and from 1 in messages, headings not included.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
+
+from goodformer import files
+from goodformer.data.readers import json_rows, sdf, tu_folder
+from goodformer.data.readers.collection import Collection, Columns, check_molecular, from_smiles, joined, known_column
+from goodformer.data.readers.json_lines import read_lines
+from goodformer.data.readers.values import plain_of, text_of
+from goodformer.registry import InputError
+from goodformer.spec import FeatureSpec
+
+PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+TABLES = {**DELIMITERS, ".txt": "\t"}
+"""What separates fields of a table that is read; spreadsheet programs call one separated by tabs .txt."""
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""What may separate fields, whatever the suffix says."""
+LONGEST_FIELD = 2**27
+"""Characters a field of a table may have; Python's own limit is 2^17."""
+WHOLE = 2**20
+"""Rows read at a time where all of them are wanted: so many molecules are featurised together, and kept on disk."""
+MOST_WAITING = 64
+"""Blocks of a Parquet file held back until all columns have a type; a column without any value is then text."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of a file that follow each other.
+
+    Attributes:
+        first: The number of its first row in the file, counted from 0.
+        columns: Every column of the file: text, or numbers and truth values where the file tells them from text
+            (Parquet, JSON lines); None where a field is empty.
+        collection: The graphs of these rows; its row numbers are those of the whole file, its count that of the block.
+    """
+
+    first: int
+    columns: Columns
+    collection: Collection
+
+    def __len__(self) -> int:
+        return self.collection.count
+
+
+def read_blocks(
+    path: str | Path, smiles: str = "smiles", size: int = 1024, features: FeatureSpec | None = None
+) -> Iterator[Block]:
+    """The rows of a file and their graphs, ``size`` rows at a time.
+
+    Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record,
+    whose properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.readers.json_lines`), or a
+    molecule under the key that ``smiles`` names. A folder in the format of the TU collection is read whole; its
+    graph labels are the column ``label``. A table whose first line has the wanted column only when cut at commas, semicolons or tabs, not
+    at what its suffix says, is cut there (`separator_note`). Its text is UTF-8, or UTF-16 where it begins with the
+    byte-order mark that spreadsheet programs write.
+
+    Args:
+        path: The file or folder.
+        smiles: Name of the column that holds SMILES.
+        size: Rows of a block.
+        features: What nodes and edges must carry; told from the graphs of each block where not given.
+
+    Raises:
+        InputError: The file is missing, of another kind, or not sound; the row is named. A molecule that RDKit does
+            not accept, and a line of JSON that is no sound graph, are no errors: their rows are in the collection's
+            ``rejected``.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return _tu_blocks(place, size, features)
+    read = _reader(place)
+    if not place.is_file():
+        raise InputError(f"there is no file {path}; give a table, an SDF or JSON lines file, or a TU folder.")
+    return read(place, smiles, size, features)
+
+
+def read_collection(path: str | Path, smiles: str = "smiles") -> tuple[Collection, Columns]:
+    """All graphs of a file and all its columns, see `read_blocks`."""
+    return join(read_blocks(path, smiles, size=WHOLE), str(path))
+
+
+def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection, Columns]:
+    """All rows of some blocks that follow each other, and their columns; ``where`` they come from, for messages."""
+    parts: list[Collection] = []
+    columns: Columns = {}
+    for block in blocks:
+        for name, values in block.columns.items():
+            columns.setdefault(name, []).extend(values)
+        parts.append(block.collection)
+    if not parts:
+        raise InputError(f"{where} holds no row; give at least one.")
+    return joined(parts), columns
+
+
+def check_apart(path: str | Path, out: str | Path, what: str) -> None:
+    """Refuse to write over the very rows that are read; ``what`` would be written, in the plural."""
+    source, place = Path(path), Path(out)
+    if place.exists() and source.exists() and place.samefile(source):
+        raise InputError(f"the {what} would replace {path}, the file they are about; name another one.")
+
+
+Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]
+
+
+def _reader(path: Path) -> Read:
+    """What reads files of that suffix."""
+    suffix = path.suffix.lower()
+    if suffix in PICKLED:
+        raise InputError(
+            f"{path} is a pickle, which can run any code when it is loaded, and is not read; load it yourself where "
+            "you trust it and pass the list of graphs to goodformer.data.readers.collection.collect."
+        )
+    if suffix in SPREADSHEETS:
+        raise InputError(
+            f"{path} is a spreadsheet, which is not read; save the sheet that holds the rows as CSV (File, Save As, "
+            "CSV UTF-8) and give that file."
+        )
+    readers: dict[str, Read] = {
+        **dict.fromkeys(TABLES, _text_blocks),
+        ".parquet": _parquet_blocks,
+        ".sdf": _sdf_blocks,
+        ".jsonl": _json_blocks,
+    }
+    if suffix not in readers:
+        known = ", ".join(readers)
+        raise InputError(
+            f"{path} is of a kind that is not read ({suffix or 'no suffix'}); give {known} or a TU folder."
+        )
+    return readers[suffix]
+
+
+def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec | None, where: str) -> Iterator[Block]:
+    """Blocks of a table whose columns come in parts."""
+    check_molecular(features, f"{where} holds molecules")
+    first = 0
+    for columns in parts:
+        known_column(smiles, columns, where)
+        collection = from_smiles([text_of(value) for value in columns[smiles]], features, first)
+        if collection.count:
+            yield Block(first, columns, collection)
+        first += collection.count
+
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+def _text_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    return _table_blocks(_text_parts(path, size, smiles), smiles, features, str(path))
+
+
+def separator_note(path: str | Path, smiles: str = "smiles") -> str:
+    """One sentence where a table is not separated as its suffix says, empty where it is, or is no such table."""
+    place = Path(path)
+    usual = TABLES.get(place.suffix.lower())
+    if usual is None or not place.is_file() or (found := _delimiter(place, smiles)) == usual:
+        return ""
+    return f"{place.name} is separated by {SEPARATORS[found]}, not {SEPARATORS[usual]}, and was read so."
+
+
+def _opened(path: Path) -> IO[str]:
+    """The text of a table, in the encoding its byte-order mark tells; in UTF-8 where there is none."""
+    with path.open("rb") as file:
+        wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return path.open(encoding="utf-16" if wide else "utf-8-sig", newline="")
+
+
+def _delimiter(path: Path, wanted: str) -> str:
+    """What separates fields: what the suffix says, unless only another one yields the wanted column, or any at all."""
+    with _opened(path) as file:
+        line = file.readline()
+    usual = TABLES[path.suffix.lower()]
+    headers = {one: next(csv.reader([line], delimiter=one), []) for one in (usual, *SEPARATORS)}
+    having = [one for one, names in headers.items() if wanted in names]
+    cutting = [one for one, names in headers.items() if len(names) > 1]
+    return (having or cutting or [usual])[0]
+
+
+def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
+    """The columns of a table that is text, ``size`` rows at a time; at least one part, so that headings are known."""
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    try:
+        with _opened(path) as file:
+            reader = csv.reader(file, delimiter=_delimiter(path, wanted), strict=True)
+            header = _header(next(reader, []), path)
+            rows = _fields(reader, len(header), path)
+            part = list(islice(rows, size))
+            while True:
+                yield {name: [row[place] or None for row in part] for place, name in enumerate(header)}
+                part = list(islice(rows, size))
+                if not part:
+                    return
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8 or UTF-16; save it as CSV UTF-8.") from None
+    except csv.Error as error:
+        raise InputError(f"{path} line {reader.line_num} is not a sound row ({error}); correct its quotes.") from None
+
+
+def _header(names: list[str], path: Path) -> list[str]:
+    """Names of the columns, each of them once and not empty."""
+    if not names:
+        raise InputError(f"{path} is empty; its first line must name the columns.")
+    for place, name in enumerate(names):
+        if not name.strip():
+            raise InputError(f"{path} has no name for column {place + 1}; name every column in the first line.")
+        if name in names[:place]:
+            raise InputError(f"{path} names column {name!r} twice; give every column a name of its own.")
+    return names
+
+
+def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
+    """The fields of every row; a line without anything is an empty field of a single column, and skipped in others."""
+    number = 0
+    for read in reader:
+        row = read or [""] * (width == 1)
+        if not row:
+            continue
+        number += 1
+        if len(row) != width:
+            raise InputError(
+                f"{path} row {number} (line {reader.line_num}) has {len(row)} fields where the first line names "
+                f"{width}; correct it, and put quotes around a field that holds the delimiter."
+            )
+        yield row
+
+
+# Parquet --------------------------------------------------------------------------------------------------------------
+
+
+def _parquet_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    return _table_blocks(_parquet_parts(path, size), smiles, features, str(path))
+
+
+def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
+    """The columns of a Parquet file, ``size`` rows at a time."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    try:
+        with pq.ParquetFile(path) as file:
+            header = _header(file.schema_arrow.names, path)
+            yield {name: [] for name in header}
+            for batch in file.iter_batches(batch_size=size):
+                yield {name: _values(batch.column(place)) for place, name in enumerate(header)}
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InputError(f"{path} is not a Parquet file that can be read ({reason}); write it anew.") from None
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of one column; dates and all that is no number are text."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.string())  # Python has no nanoseconds
+    return [plain_of(value) for value in column.to_pylist()]
+
+
+# Molecules and graphs -------------------------------------------------------------------------------------------------
+
+
+def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """Records of an SDF file; their titles are a column, too."""
+    check_molecular(features, f"{path} holds molecules")
+    names = sdf.property_names(path)
+    first = 0
+    for records in _chunks(sdf.read_records(path), size):
+        columns: Columns = {sdf.TITLE: [record.title or None for record in records]}
+        columns |= {name: [record.properties.get(name) for record in records] for name in names}
+        yield Block(first, columns, sdf.collection(records, first))
+        first += len(records)
+
+
+def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """Graphs, or molecules, of a file of JSON lines; columns are those of any line."""
+    known = json_rows.survey(path, smiles)
+    first = 0
+    for lines in _chunks(read_lines(path), size):
+        yield Block(first, json_rows.columns(lines, known), json_rows.collection(lines, known, features, first))
+        first += len(lines)
+
+
+def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """The graphs of a TU folder, which is read whole and cut afterwards."""
+    whole, columns = tu_folder.read(path, features)
+    for first in range(0, whole.count, size):
+        rows = range(first, min(first + size, whole.count))
+        part = Collection(whole.graphs.subset(rows), whole.features, whole.rows[first : rows.stop], len(rows))
+        yield Block(first, {name: values[first : rows.stop] for name, values in columns.items()}, part)
+
+
+def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The items, ``size`` at a time."""
+    left = iter(items)
+    while part := list(islice(left, size)):
+        yield part
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+class _Format(Protocol):
+    """Writes blocks of columns into an open file."""
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RowWriter:
+    """Writes rows, block by block, as the suffix of the file says: .csv, .tsv, .parquet, .json or .jsonl.
+
+    Numbers stay numbers where the format has them, None is an empty field or null, and so is a number that is not
+    finite. Nothing is at the path before the writer closes without an error.
+
+    Example:
+        with RowWriter("out.csv", ["name", "score"]) as writer:
+            writer.write({"name": ["a", "b"], "score": [0.5, None]})
+    """
+
+    def __init__(self, path: str | Path, columns: Sequence[str]) -> None:
+        self.path, self.columns = Path(path), list(columns)
+        formats: dict[str, Callable[[Path, list[str], str], _Format]] = {
+            **dict.fromkeys(DELIMITERS, _TextFormat),
+            ".parquet": _ParquetFormat,
+            ".json": _JsonFormat,
+            ".jsonl": _JsonFormat,
+        }
+        suffix = self.path.suffix.lower()
+        if suffix not in formats:
+            raise InputError(f"cannot write {path}: its suffix is none of {', '.join(formats)}; choose one of them.")
+        self._open = lambda part: formats[suffix](part, self.columns, suffix)
+
+    def __enter__(self) -> Self:
+        with files.writing(self.path), ExitStack() as opened:
+            part = opened.enter_context(files.placed(self.path))
+            self._format: _Format = opened.enter_context(closing(self._open(part)))
+            self._opened = opened.pop_all()
+        return self
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Add rows, given as one list a column."""
+        if set(columns) != set(self.columns) or len({len(values) for values in columns.values()}) > 1:
+            raise ValueError(f"columns of equal length are expected under the names {self.columns}")
+        with files.writing(self.path):
+            self._format.write({name: columns[name] for name in self.columns})
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with files.writing(self.path):
+            self._opened.__exit__(kind, error, trace)
+
+
+class _TextFormat:
+    """CSV or TSV."""
+
+    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+        delimiter = DELIMITERS[suffix]
+        self._file: IO[str] = path.open("w", encoding="utf-8", newline="")
+        self._plain = csv.writer(self._file, delimiter=delimiter, lineterminator="\n")
+        self._quoted = csv.writer(self._file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        self._add(columns)
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        for row in zip(*(map(_finite, values) for values in columns.values()), strict=True):
+            self._add(row)
+
+    def _add(self, row: Sequence[Any]) -> None:
+        # Python before 3.13 puts no quotes around a lone carriage return, where readers end the line.
+        alone = any(isinstance(value, str) and "\r" in value for value in row)
+        (self._quoted if alone else self._plain).writerow(row)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _JsonFormat:
+    """One array of objects, or one object a line."""
+
+    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+        self._lines = suffix == ".jsonl"
+        self._file: IO[str] = path.open("w", encoding="utf-8")
+        self._before = "" if self._lines else "[\n"
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        for values in zip(*columns.values(), strict=True):
+            row = dict(zip(columns, map(_finite, values), strict=True))
+            self._file.write(self._before + json.dumps(row, ensure_ascii=False, allow_nan=False))
+            self._before = "\n" if self._lines else ",\n"
+
+    def close(self) -> None:
+        end = "" if self._before == "" else "\n"
+        self._file.write(end if self._lines else ("[]\n" if self._before == "[\n" else "\n]\n"))
+        self._file.close()
+
+
+class _ParquetFormat:
+    """Parquet, a row group a block; the first value of a column that is not None decides its type."""
+
+    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+        self._path, self._columns = path, columns
+        self._waiting: list[Mapping[str, Sequence[Any]]] = []
+        self._writer: Any = None
+        path.open("wb").close()
+
+    def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        self._waiting.append(columns)
+        # A block whose column is empty cannot tell its type; it waits for one that can, but not for ever.
+        if self._writer is not None or self._told() or len(self._waiting) > MOST_WAITING:
+            self._flush()
+
+    def _told(self) -> bool:
+        """Whether every column has a value in some waiting block."""
+        blocks = self._waiting
+        return all(any(value is not None for block in blocks for value in block[name]) for name in self._columns)
+
+    def _flush(self) -> None:
+        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        if self._writer is None:
+            schema = pa.schema([(name, self._type(name)) for name in self._columns])
+            self._writer = pq.ParquetWriter(self._path, schema)
+        for block in self._waiting:
+            arrays = [_array(block[field.name], field) for field in self._writer.schema]
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._writer.schema))
+        self._waiting = []
+
+    def _type(self, name: str) -> Any:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        kinds = {type(value) for block in self._waiting for value in block[name] if value is not None}
+        if kinds == {bool}:
+            return pa.bool_()
+        if kinds == {int}:
+            return pa.int64() if self._fits(name) else pa.string()
+        return pa.float64() if kinds and kinds <= {int, float} else pa.string()
+
+    def _fits(self, name: str) -> bool:
+        """Whether all whole numbers of a column have 64 bits at most."""
+        numbers = (value for block in self._waiting for value in block[name] if value is not None)
+        return all(-(2**63) <= value < 2**63 for value in numbers)
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+def _array(values: Sequence[Any], field: Any) -> Any:
+    """A column as an array of its type."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if pa.types.is_string(field.type):
+        return pa.array(
+            [value if value is None or isinstance(value, str) else str(value) for value in values], pa.string()
+        )
+    try:
+        return pa.array([_finite(value) for value in values], field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        raise InputError(f"column {field.name!r} changes from {field.type} to something else; write .csv.") from None
+
+
+def _finite(value: Any) -> Any:
+    """The value, None where it is a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

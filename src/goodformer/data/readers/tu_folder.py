@@ -1,0 +1,156 @@
+"""Graphs from a folder in the format of the TU collection: a few text files, one line a node, edge or graph.
+
+Letters: N nodes, E edges, G graphs, F columns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from goodformer.data.graphs import GraphSet
+from goodformer.data.readers.collection import Collection, Columns, from_set
+from goodformer.registry import InputError
+from goodformer.spec import Features, FeatureSpec
+
+Table = npt.NDArray[np.float64]
+INDICATOR = "_graph_indicator.txt"
+LABEL = "label"
+
+
+def read(folder: Path, features: FeatureSpec | None = None) -> tuple[Collection, Columns]:
+    """All graphs of a folder, and their labels as the column ``label``.
+
+    ``NAME_A.txt`` holds the edges as pairs of node numbers counted from 1 and ``NAME_graph_indicator.txt`` the graph of
+    each node. ``NAME_graph_labels.txt`` holds labels, ``NAME_node_labels.txt`` and ``NAME_edge_labels.txt`` codes,
+    ``NAME_node_attributes.txt`` and ``NAME_edge_attributes.txt`` measurements; any of these may be missing. Codes are
+    kept as they are; where there are measurements, too, they become columns of zeros and ones behind them. Loops are
+    left out.
+
+    Args:
+        folder: The folder.
+        features: What nodes and edges must carry, where that is known.
+    """
+    name = _name(folder)
+    graph = _column(folder / f"{name}{INDICATOR}") - 1  # (N,)
+    _check_indicator(graph, folder / f"{name}{INDICATOR}")
+    path = folder / f"{name}_A.txt"
+    edges = _numbers(path, 2).astype(np.int64) - 1  # (E, 2)
+    _check_edges(edges, graph, path)
+    node = _values(folder, f"{name}_node", len(graph), None if features is None else features.node)
+    edge = _values(folder, f"{name}_edge", len(edges), None if features is None else features.edge)
+    made = from_set(_graph_set(graph, edges, node, edge), features, node is None)
+    return made, _labels(folder / f"{name}_graph_labels.txt", made.count)
+
+
+def _graph_set(
+    graph: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], x: Tensor | None, attr: Tensor | None
+) -> GraphSet:
+    """The graphs, edges in the order of the file within each."""
+    count = int(graph[-1]) + 1
+    node_ptr = np.searchsorted(graph, np.arange(count + 1))
+    order = np.argsort(graph[edges[:, 0]], kind="stable")
+    owner = graph[edges[order, 0]]  # (E,)
+    edge = {"index": torch.from_numpy((edges[order] - node_ptr[owner][:, None]).T.copy())}
+    if attr is not None:
+        edge["attr"] = attr[torch.from_numpy(order)]
+    node = {"x": torch.ones(len(graph), 1) if x is None else x}
+    edge_ptr = np.searchsorted(owner, np.arange(count + 1))
+    return GraphSet(node, edge, {}, torch.from_numpy(node_ptr), torch.from_numpy(edge_ptr))
+
+
+def _name(folder: Path) -> str:
+    """What all files of the folder begin with."""
+    found = sorted(folder.glob(f"*{INDICATOR}"))
+    if len(found) != 1:
+        raise InputError(
+            f"{folder} holds {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
+            f"NAME{INDICATOR}."
+        )
+    return found[0].name.removesuffix(INDICATOR)
+
+
+def _values(folder: Path, prefix: str, count: int, features: Features | None) -> Tensor | None:
+    """What nodes or edges carry (N, F): codes, measurements, or both as measurements; None where nothing."""
+    attributes = _optional(folder / f"{prefix}_attributes.txt", count)
+    codes = _optional(folder / f"{prefix}_labels.txt", count)
+    if codes is not None and not np.array_equal(codes, np.floor(codes)):
+        raise InputError(f"{folder / f'{prefix}_labels.txt'} holds a code that is not a whole number; correct it.")
+    if attributes is None:
+        return None if codes is None else torch.from_numpy(codes.astype(np.int64))
+    if codes is None:
+        return torch.from_numpy(attributes).float()
+    width = len(features.sizes) - attributes.shape[1] if features else None
+    shown = _one_hot(torch.from_numpy(codes.astype(np.int64)), width, folder / f"{prefix}_labels.txt")
+    return torch.cat((torch.from_numpy(attributes).float(), shown), 1)
+
+
+def _one_hot(codes: Tensor, width: int | None, path: Path) -> Tensor:
+    """Codes as columns of zeros and ones, those beyond ``width`` as the last."""
+    if codes.shape[1] != 1 or (codes.numel() and int(codes.min()) < 0):
+        raise InputError(f"{path} holds several columns or a code below 0; give one code from 0 on a line.")
+    columns = width if width is not None and width > 0 else int(codes.max()) + 1 if codes.numel() else 1
+    return torch.nn.functional.one_hot(codes[:, 0].clamp(max=columns - 1), columns).float()
+
+
+def _labels(path: Path, count: int) -> Columns:
+    """The labels of the graphs as text."""
+    if not path.is_file():
+        return {}
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if len(lines) != count:
+        raise InputError(f"{path} has {len(lines)} labels for {count} graphs; write one a line.")
+    return {LABEL: list(lines)}
+
+
+def _optional(path: Path, count: int) -> Table | None:
+    """The numbers of a file that may be missing, one row a node or edge."""
+    if not path.is_file():
+        return None
+    values = _numbers(path)
+    if len(values) != count:
+        raise InputError(f"{path} has {len(values)} lines where {count} are expected; write one a node or edge.")
+    return values
+
+
+def _column(path: Path) -> npt.NDArray[np.int64]:
+    return _numbers(path, 1)[:, 0].astype(np.int64)
+
+
+def _numbers(path: Path, width: int | None = None) -> Table:
+    """The numbers of a file, separated by commas or blanks (lines, F)."""
+    try:
+        text = path.read_text(encoding="utf-8").replace(",", " ")
+        values: Table = np.loadtxt(text.splitlines(), ndmin=2) if text.strip() else np.empty((0, width or 1))
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); a folder in TU format must hold it.") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not a table of numbers ({str(error).partition(';')[0]}); correct it.") from None
+    if width is not None and values.shape[1] != width:
+        raise InputError(f"{path} has {values.shape[1]} numbers a line where {width} are expected; correct it.")
+    return values
+
+
+def _check_indicator(graph: npt.NDArray[np.int64], path: Path) -> None:
+    """Nodes come graph by graph, and graphs are counted from 1 without a gap."""
+    steps = np.diff(graph, prepend=-1)
+    wrong = np.flatnonzero((steps < 0) | (steps > 1))
+    if not len(graph) or graph[0] != 0 or len(wrong):
+        line = int(wrong[0]) + 1 if len(wrong) else 1
+        raise InputError(f"{path} line {line} does not go on from graph to graph; number graphs from 1 without a gap.")
+
+
+def _check_edges(edges: npt.NDArray[np.int64], graph: npt.NDArray[np.int64], path: Path) -> None:
+    """Edges join nodes of one graph."""
+    outside = ((edges < 0) | (edges >= len(graph))).any(1)
+    ends = graph[np.clip(edges, 0, len(graph) - 1)]
+    wrong = np.flatnonzero(outside | (ends[:, 0] != ends[:, 1]))
+    if len(wrong):
+        u, v = edges[wrong[0]] + 1
+        raise InputError(
+            f"{path} line {int(wrong[0]) + 1} joins nodes {u} and {v}, which are not of one graph; mend it."
+        )

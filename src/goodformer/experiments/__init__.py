@@ -1,1 +1,0 @@
-"""Many runs: presets, the quick start, measurements, tables from records."""

@@ -1,0 +1,1 @@
+"""Calibrated probabilities, conformal sets and domain scores."""

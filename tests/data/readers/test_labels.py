@@ -1,0 +1,130 @@
+"""Labels from columns of text."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goodformer.data.readers.labels import read_labels
+from goodformer.registry import InputError
+from goodformer.spec import Task
+
+
+def codes(y: torch.Tensor) -> list[float | None]:
+    """Labels of one column, None where missing."""
+    return [None if math.isnan(value) or value < 0 else value for value in y.flatten().tolist()]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected", "classes"),
+    [
+        (["0", "1", "1"], [0, 1, 1], ("0", "1")),
+        (["1.0", "0", "0.0"], [1, 0, 0], ("0", "1")),
+        (["True", "False", "False"], [1, 0, 0], ("False", "True")),
+        (["yes", "no", "no"], [1, 0, 0], ("no", "yes")),
+        (["Inactive", "Active", "Active"], [0, 1, 1], ("Inactive", "Active")),
+        (["1", "-1", "-1"], [1, 0, 0], ("-1", "1")),
+        (["toxic", "safe", "safe"], [1, 0, 0], ("safe", "toxic")),
+        (["2", "10", "10"], [0, 1, 1], ("2", "10")),
+        (["high", "low"], [1, 0], ("low", "high")),
+        (["+", "-"], [1, 0], ("-", "+")),
+        (["Pos", "Neg"], [1, 0], ("Neg", "Pos")),
+        (["t", "f"], [1, 0], ("f", "t")),
+        (["hit", "miss"], [1, 0], ("miss", "hit")),
+        (["non-toxic", "toxic"], [0, 1], ("non-toxic", "toxic")),
+        (["binder", "Nonbinder"], [1, 0], ("Nonbinder", "binder")),
+        (["not mutagenic", "mutagenic"], [0, 1], ("not mutagenic", "mutagenic")),
+        (["soluble", "insoluble"], [1, 0], ("insoluble", "soluble")),
+        (["active", "decoy"], [1, 0], ("decoy", "active")),
+        (["Yes", "yes", "no", "YES ", "yes", "NO", "no"], [1, 1, 0, 1, 1, 0, 0], ("no", "yes")),
+        ([" 1 ", None, "0", "", "nan", "NaN"], [1, None, 0, None, None, None], ("0", "1")),
+        (["a", "b", "NA", "n/a", "#N/A", "NULL", "None", " Missing ", "?"], [0, 1, *[None] * 7], ("a", "b")),
+    ],
+)
+def test_two_values_are_a_binary_target(
+    column: list[str | None], expected: list[float | None], classes: tuple[str, ...]
+) -> None:
+    labels = read_labels({"active": column})
+    assert labels.task == Task("binary", 1, "rocauc")
+    assert labels.y.shape == (len(column), 1)
+    assert labels.y.dtype == torch.float
+    assert codes(labels.y) == expected
+    assert labels.classes == {"active": classes}
+    assert labels.labelled.tolist() == [value is not None for value in expected]
+
+
+def test_spellings_that_are_one_class_are_told() -> None:
+    labels = read_labels({"a": ["Yes", "yes", "no", "yes"], "b": ["1", "0", "0", "1"]})
+    assert labels.notes == ("upper and lower case make no classes of target 'a': Yes as yes.",)
+    assert labels.classes == {"a": ("no", "yes"), "b": ("0", "1")}
+    several = read_labels({"kind": ["A", "a", "b", "c", "a"]})
+    assert (several.y.tolist(), several.classes["kind"]) == ([0, 0, 1, 2, 0], ("a", "b", "c"))
+    assert several.notes
+    assert not read_labels({"a": ["yes", "no"]}).notes
+
+
+def test_values_that_are_no_text_are_labels_too() -> None:
+    assert codes(read_labels({"a": [1, 0.0, None, math.nan, 1.0]}).y) == [1, 0, None, None, 1]
+    assert read_labels({"a": [True, False]}).classes["a"] == ("false", "true")
+    assert read_labels({"a": [3, 2.5, 10]}).classes["a"] == ("2.5", "3", "10")
+
+
+def test_more_values_are_classes_in_order() -> None:
+    labels = read_labels({"kind": ["10", "9", None, "2", "9.0"]})
+    assert labels.classes["kind"] == ("2", "9", "10")
+    assert labels.task == Task("multiclass", 3, "accuracy")
+    assert labels.y.tolist() == [2, 1, -1, 0, 1]
+    assert labels.labelled.tolist() == [True, True, False, True, True]
+    assert read_labels({"kind": ["b", "c", "a"]}).classes["kind"] == ("a", "b", "c")
+    assert read_labels({"kind": ["none", "mild", "severe"]}).classes["kind"] == ("mild", "none", "severe")
+
+
+def test_several_columns_are_several_binary_targets() -> None:
+    labels = read_labels({"a": ["0", "1", None], "b": [None, "1", "0"], "c": ["1", "0", ""]})
+    assert labels.task == Task("binary", 3, "rocauc")
+    assert [codes(row) for row in labels.y] == [[0, None, 1], [1, 1, 0], [None, 0, None]]
+    assert labels.classes == dict.fromkeys("abc", ("0", "1"))
+    assert labels.targets == ("a", "b", "c")
+
+
+def test_each_target_keeps_the_names_of_its_own_classes() -> None:
+    labels = read_labels({"a": ["active", "inactive", "active"], "b": ["toxic", None, "safe"], "c": ["1", "0", "0"]})
+    assert labels.classes == {"a": ("inactive", "active"), "b": ("safe", "toxic"), "c": ("0", "1")}
+    assert [codes(row) for row in labels.y] == [[1, 1, 1], [0, None, 0], [1, 0, 0]]
+
+
+def test_a_row_without_any_label_is_not_labelled() -> None:
+    assert read_labels({"a": ["0", "1", None], "b": ["0", "1", ""]}).labelled.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "no target column"),
+        ({"y": ["1", "1", None]}, "target column 'y' holds only the value '1'"),
+        ({"y": [None, ""]}, "no value at all"),
+        ({"y": ["0", "1"], "z": ["0", "1", "2"]}, "'z' holds 3 different values"),
+        ({"y": [str(0.5 + n % 60) for n in range(600)]}, "60 different values, which are measurements"),
+        ({"y": [f"molecule {n}" for n in range(60)]}, "or names"),
+    ],
+)
+def test_what_is_no_label_is_refused_in_one_sentence(columns: dict[str, list[str | None]], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_labels(columns)
+    assert "\n" not in str(caught.value)
+
+
+def test_many_classes_that_come_back_are_accepted() -> None:
+    assert read_labels({"y": [f"class {n % 60}" for n in range(600)]}).task.outputs == 60
+
+
+@given(st.lists(st.one_of(st.none(), st.sampled_from("abcd")), min_size=1, max_size=30))
+def test_classes_name_what_was_written(column: list[str | None]) -> None:
+    if len(set(column) - {None}) < 2:
+        with pytest.raises(InputError):
+            read_labels({"y": column})
+        return
+    labels = read_labels({"y": column})
+    assert [None if code is None else labels.classes["y"][int(code)] for code in codes(labels.y)] == column

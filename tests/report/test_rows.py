@@ -1,0 +1,186 @@
+"""The rows of a comparison and the paper's figures for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from goodformer.config.presets import configure, presets, read_settings
+from goodformer.methods import METHODS
+from goodformer.models import MODELS
+from goodformer.registry import InputError
+from goodformer.report.paper import leaderboard, published
+from goodformer.report.rows import ALL, PAPER, competitor, competitors
+
+BASIS = {"name": "good-motif", "domain": "basis"}
+SIZE = {"name": "good-motif", "domain": "size"}
+SPURIOUS = {"name": "sp-motif", "bias": 0.9}
+NAMES = [
+    *("erm", "irm", "vrex"),
+    *("dir", "grea", "gil", "gsat", "ciga", "imold", "cal-plus"),
+    *("graphormer", "gps", "exphormer"),
+    "goodformer",
+]
+CHANGES = [
+    *("without-entropy", "gil-generator", "without-encoder", "laplacian-input", "signnet-input", "mlp-predictor"),
+]
+
+
+def names(words: str, dataset: str = "good-motif") -> list[str]:
+    return [row.name for row in competitors(words, dataset)]
+
+
+def test_the_rows_of_the_paper_in_its_order() -> None:
+    assert [row.name for row in PAPER] == NAMES
+    assert names("goodformer,erm , gsat,erm") == ["erm", "gsat", "goodformer"]
+
+
+def test_every_method_is_a_row() -> None:
+    """A new method without a row would be left out of every comparison."""
+    assert {row.method for row in PAPER} >= set(METHODS.entries)
+
+
+def test_a_row_is_absent_until_its_parts_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"gsat", "gps"} <= set(names(ALL))
+    monkeypatch.delitem(METHODS.entries, "gsat")
+    monkeypatch.delitem(MODELS.entries, "gps")
+    assert not {"gsat", "gps", "gps-inputs"} & set(names(ALL))
+    with pytest.raises(InputError, match="unknown row 'gsat'"):
+        names("gsat")
+
+
+@pytest.mark.parametrize("dataset", [BASIS, SIZE, SPURIOUS], ids=str)
+def test_all_rows_have_one_budget(dataset: dict[str, Any]) -> None:
+    configs = [row.configure(dataset, "compare") for row in competitors(ALL, dataset["name"])]
+    assert {config.training.epochs for config in configs} == {4}
+    assert {config.training.selection for config in configs} == {"ood_val"}
+    assert len({str(config.dataset) for config in configs}) == 1
+    assert len({config.id for config in configs}) == len(configs)
+
+
+def test_gnns_have_a_virtual_node_where_the_benchmark_has() -> None:
+    row = competitor("irm", "good-motif")
+    assert (row.model_on("good-motif"), row.model_on("sp-motif"), row.model_on("good-hiv")) == ("gin", "gin", "gin-vn")
+
+
+def test_any_pair_is_a_row() -> None:
+    row = competitor("vrex on goodformer", "good-motif")
+    assert (row.title, row.method, row.model) == ("VREx on GOODFormer", "vrex", "goodformer")
+    assert published("ood_test", configure(BASIS).dataset, row.published) is None
+    assert competitor("erm on gin", "good-motif").name == "erm"
+    assert competitor("erm on gin-vn", "good-motif").name == "erm on gin-vn"
+    assert names("erm on goodformer,all")[-1] == "erm on goodformer"
+
+
+def test_a_row_under_another_preset() -> None:
+    row = competitor("goodformer:paper", "good-motif")
+    assert row.configure(BASIS).id == configure(BASIS, preset="paper").id
+    assert row.title == "GOODFormer (paper)"
+    assert published("ood_test", configure(BASIS).dataset, row.published) == (81.97, 16.74)
+    assert names("goodformer:default,goodformer:paper") == ["goodformer", "goodformer:paper"]
+
+
+def test_graphgps_with_goodformer_s_inputs() -> None:
+    config = competitor("gps-inputs", "good-motif").configure(BASIS)
+    assert config.model["inputs"] == configure(BASIS).model["inputs"] != configure(BASIS, "erm", "gps").model["inputs"]
+    assert (config.model["name"], config.method["name"]) == ("gps", "erm")
+
+
+ALIKE = ["erm alike", "gsat alike", "ciga alike", "imold alike", "gps alike", "erm on goodformer alike"]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_row_alike_has_what_goodformer_has_beside_its_method(name: str) -> None:
+    ours, plain = configure(BASIS), competitor(name.removesuffix(" alike"), "good-motif").configure(BASIS)
+    alike = competitor(name, "good-motif").configure(BASIS)
+    for setting in ("inputs", "aggregation"):
+        assert alike.model[setting] == ours.model[setting]
+    assert alike.training.average == "ema"
+    assert alike.training.average_decay == ours.training.average_decay
+    kept = {"inputs", "aggregation"}
+    assert {k: v for k, v in alike.model.items() if k not in kept} == {
+        k: v for k, v in plain.model.items() if k not in kept
+    }
+    assert alike.method == plain.method
+    assert alike.training.learning_rate == plain.training.learning_rate
+    assert published("ood_test", alike.dataset, competitor(name, "good-motif").published) is None
+
+
+def test_what_a_model_does_not_have_is_not_given_to_it() -> None:
+    """Graphormer has no messages to aggregate."""
+    config = competitor("graphormer alike", "good-motif").configure(BASIS)
+    assert config.model["inputs"] == configure(BASIS).model["inputs"]
+    assert competitor("gsat alike:as_published", "good-motif").name == "gsat alike:as_published"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (" , ", "no row was named"),
+        ("gsatt", "did you mean gsat"),
+        ("erm on gni", "unknown model 'gni'"),
+        ("em on gin", "unknown method 'em'"),
+    ],
+)
+def test_unknown_rows_get_suggestions(words: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        names(words)
+
+
+# ------------------------------------------------------------------------------------------ the paper
+
+
+def test_every_table_of_the_paper_is_whole() -> None:
+    paper = read_settings("paper")
+    main = {key: rows for key, rows in paper["ood_test"].items() if not key.startswith("sp-motif")}
+    assert len(main) == 7
+    assert all([row for row in rows if ":" not in row] == NAMES for rows in main.values())
+    changed = [[row.partition(":")[2] for row in rows if ":" in row] for rows in main.values()]
+    assert [rows for rows in changed if rows] == [CHANGES] * 4  # Motif and HIV, two domains each
+    assert set(CHANGES) <= set(presets("goodformer"))
+    spurious = [rows for key, rows in paper["ood_test"].items() if key.startswith("sp-motif")]
+    assert [list(rows) for rows in spurious] == [["gps", "exphormer", "goodformer"]] * 3
+    assert list(paper["precision_at_10"]["good-motif/basis"]) == ["dir", "gsat", "ciga", "goodformer"]
+    assert len(paper["seconds_per_epoch"]["good-motif/basis"]) == 4
+
+
+def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
+    paper = read_settings("paper")
+    for rows in (*paper["ood_test"].values(), *paper["precision_at_10"].values()):
+        assert rows["goodformer"][0] == max(mean for mean, _ in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("figure", "dataset", "row", "expected"),
+    [
+        ("ood_test", BASIS, "erm", (63.80, 10.36)),
+        ("ood_test", BASIS, "imold", (71.02, 1.90)),
+        ("ood_test", SIZE, "cal-plus", (72.22, 4.78)),
+        ("ood_test", {"name": "good-hiv", "domain": "scaffold"}, "irm", (70.17, 2.78)),
+        ("ood_test", {"name": "good-hiv", "domain": "size"}, "exphormer", (53.85, 2.61)),
+        ("ood_test", {"name": "good-sst2", "domain": "length"}, "gil", (82.19, 1.10)),
+        ("ood_test", {"name": "good-twitter", "domain": "length"}, "gps", (58.89, 1.32)),
+        ("ood_test", {"name": "drugood", "domain": "assay"}, "goodformer", (71.75, 0.08)),
+        ("ood_test", {"name": "drugood", "domain": "assay", "noise": "general"}, "goodformer", None),
+        ("ood_test", SPURIOUS, "goodformer", (72.55, 10.43)),
+        ("ood_test", {"name": "sp-motif", "bias": 0.5}, "exphormer", (40.17, 6.07)),
+        ("precision_at_10", BASIS, "gsat", (0.396, 0.077)),
+        ("precision_at_10", SIZE, "gsat", None),
+        ("ood_test", SIZE, "goodformer:without-entropy", (69.84, 6.48)),
+        ("ood_test", {"name": "good-hiv", "domain": "size"}, "goodformer:mlp-predictor", (59.70, 3.06)),
+        ("ood_test", BASIS, competitor("goodformer:default-without-walks", "good-motif").published, None),
+        ("ood_test", BASIS, competitor("ciga:v1", "good-motif").published, None),
+        ("ood_test", {**BASIS, "shift": "concept"}, "erm", None),
+        ("ood_test", {"name": "sp-motif", "bias": 0.8}, "gps", None),
+    ],
+)
+def test_figures_of_the_paper(figure: str, dataset: dict[str, Any], row: str, expected: Any) -> None:
+    assert published(figure, dataset, row) == expected
+
+
+def test_the_leaderboard_is_of_concept_shift_alone() -> None:
+    assert leaderboard({**BASIS, "shift": "concept"}, "dir") == (82.96, 4.47)
+    assert leaderboard({**SIZE, "shift": "concept"}, "erm") == (70.83, 0.79)
+    assert leaderboard({**BASIS, "shift": "covariate"}, "erm") is None
+    assert leaderboard({**BASIS, "shift": "concept"}, "goodformer") is None

@@ -1,0 +1,432 @@
+"""Calibration, domain scores and conformal sets against independent computations."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brute
+from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
+from scipy.special import expit, log_softmax, softmax
+from sklearn.covariance import LedoitWolf
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx
+
+from goodformer.registry import InputError
+from goodformer.spec import Task
+from goodformer.uncertainty import calibration, conformal, observe
+from goodformer.uncertainty import domain as unusual
+from goodformer.uncertainty import uncertainty as u
+
+CLASSES, TARGETS = Task("multiclass", 3, "accuracy"), Task("binary", 2, "rocauc")
+
+
+def generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> observe.Seen:
+    """Graphs of three classes whose embeddings are clouds around three means, moved aside by ``shift``."""
+    draw = generator(seed)
+    y = draw.integers(0, 3, count)
+    z = draw.normal(size=(count, 3)) + 2 * np.eye(3)[y]
+    x = (
+        draw.normal(size=(count, width)) * np.arange(1, width + 1)
+        + 3 * np.eye(3, width)[y]
+        + shift
+        + 30 * np.eye(1, width)
+    )
+    signals = {"log_temperature": torch.from_numpy(draw.normal(size=count) + shift)}
+    signals["entropy_gap"] = torch.zeros(count, dtype=torch.double)
+    figures = torch.from_numpy(draw.normal(size=(count, 5)))
+    return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y))
+
+
+def calibrated_labels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and labels drawn from just these probabilities."""
+    draw = generator(seed)
+    z = 2 * draw.normal(size=(count, 3))
+    return z, (softmax(z, -1).cumsum(-1) < draw.random((count, 1))).sum(-1).clip(max=2)
+
+
+# ---------------------------------------------------------------- calibration
+
+
+@pytest.mark.parametrize("factor", [0.4, 1.7, 5.0])
+def test_temperature_is_where_brute_force_finds_it(factor: float) -> None:
+    z, y = calibrated_labels(300, seed=1)
+    found = calibration.fit_temperature(CLASSES, torch.from_numpy(factor * z), torch.from_numpy(y))
+
+    def risk(log_t: np.ndarray) -> float:
+        return -log_softmax(factor * z / np.exp(log_t), -1)[np.arange(300), y].mean()
+
+    assert math.log(found) == pytest.approx(float(brute(risk, ((-2.9, 2.9),), Ns=400).item()), abs=1e-3)
+
+
+def test_temperature_of_binary_targets_passes_over_missing_labels() -> None:
+    draw = generator(2)
+    z = draw.normal(size=(400, 2)) * 3
+    y = (draw.random((400, 2)) < expit(z / 2)).astype(float)
+    y[draw.random((400, 2)) < 0.3] = np.nan
+    known = ~np.isnan(y)
+
+    def risk(log_t: np.ndarray) -> float:
+        signed = np.where(y == 1, -z, z)[known] / np.exp(log_t)
+        return np.logaddexp(0, signed).mean()
+
+    found = calibration.fit_temperature(TARGETS, torch.from_numpy(z), torch.from_numpy(y))
+    assert math.log(found) == pytest.approx(float(brute(risk, ((-2.9, 2.9),), Ns=400).item()), abs=1e-3)
+    everything = torch.from_numpy(np.where(known, z, 1e3 * z))  # what an unknown label was given does not matter
+    assert calibration.fit_temperature(TARGETS, everything, torch.from_numpy(y)) == pytest.approx(found, rel=1e-6)
+
+
+def test_the_temperature_of_an_overconfident_model_is_recovered() -> None:
+    z, y = calibrated_labels(20_000, seed=3)
+    logits, labels = torch.from_numpy(3 * z), torch.from_numpy(y)
+    t = calibration.fit_temperature(CLASSES, logits, labels)
+    assert t == pytest.approx(3, rel=0.03)
+    assert calibration.ece(CLASSES, logits, labels) > 0.05
+    assert calibration.ece(CLASSES, logits / t, labels) < 0.015
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calibration_never_costs_likelihood_on_validation(seed: int) -> None:
+    draw = generator(seed)
+    z, y = torch.from_numpy(4 * draw.normal(size=(25, 3))), torch.from_numpy(draw.integers(0, 3, 25))
+    t = calibration.fit_temperature(CLASSES, z, y)
+    assert calibration.nll(CLASSES, z / t, y) <= calibration.nll(CLASSES, z, y)
+
+
+def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_allows() -> None:
+    """With equal margins the likeliest class gets (n + 1) / (n + 2), but never less than it had."""
+    y = torch.arange(60) % 3
+    t, notes = calibration.calibrate(CLASSES, 0.01 * torch.eye(3)[y], y)
+    assert float((0.01 * torch.eye(3) / t).softmax(-1)[0, 0]) == pytest.approx(61 / 62, abs=1e-6)
+    assert "predicted right" in notes[0]
+    assert calibration.fit_temperature(CLASSES, 20.0 * torch.eye(3)[y], y) == 1.0
+    targets = torch.stack((y, 1 - y), 1).clamp(0, 1).double()
+    t = calibration.fit_temperature(TARGETS, 0.2 * (targets - 0.5), targets)
+    assert 1 / (1 + math.exp(-0.1 / t)) == pytest.approx(121 / 122, abs=1e-6)
+
+
+@pytest.mark.parametrize("task", [CLASSES, TARGETS])
+def test_logits_that_tell_nothing_are_cooled_off(task: Task) -> None:
+    """Overconfident noise: even probabilities are best, which no temperature reaches; the hottest is nearest."""
+    draw = generator(25)
+    z = torch.from_numpy(10 * draw.normal(size=(600, task.outputs)))
+    said = draw.integers(0, 3, 600) if task.kind == "multiclass" else draw.integers(0, 2, (600, 2)).astype(float)
+    y = torch.from_numpy(said)
+    t, notes = calibration.calibrate(task, z, y)
+    assert t == pytest.approx(calibration.HOTTEST)
+    assert "tell nothing" in notes[0]
+    assert calibration.ece(task, z, y) > 0.4
+    assert calibration.ece(task, z / t, y) < 0.2
+    assert calibration.nll(task, z / t, y) < calibration.nll(task, z, y)
+
+
+def test_an_optimum_at_the_cold_end_is_not_taken() -> None:
+    """One wrong graph whose logits are level: colder is better all the way, which is no temperature to go by."""
+    y = torch.arange(60) % 3
+    z = 0.01 * torch.eye(3, dtype=torch.double)[y]
+    z[0] = torch.tensor([0.0, 1e-9, 0.0], dtype=torch.double)
+    t, notes = calibration.calibrate(CLASSES, z, y)
+    assert float((z / t).softmax(-1).max()) == pytest.approx(61 / 62, abs=2e-3)
+    assert notes == ()
+
+
+def test_figures_without_a_label_are_none() -> None:
+    nothing = calibration.figures(TARGETS, torch.zeros(3, 2), torch.full((3, 2), math.nan))
+    assert nothing == {"nll": None, "ece": None, "brier": None}
+
+
+def test_figures_by_hand() -> None:
+    p = torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]], dtype=torch.double)
+    y = torch.tensor([1, 0, 1, 0])
+    # in halves: claimed .5 + .6 and one of two right, then .8 + .9 and one of two right
+    assert calibration.ece(CLASSES, p.log(), y, bins=2) == pytest.approx((abs(1.1 - 1) + abs(1.7 - 1)) / 4)
+    assert calibration.ece(CLASSES, p.log(), y, bins=4) == pytest.approx((0.5 + 0.4 + 0.2 + 0.9) / 4)
+    assert calibration.nll(CLASSES, p.log(), y) == pytest.approx(-math.log(0.3 * 0.6 * 0.8 * 0.05) / 4)
+    squares = (0.25 + 0.49 + 0.04) + (0.16 + 0.09 + 0.01) + (0.01 + 0.04 + 0.01) + (0.9025 + 0.0025 + 0.81)
+    assert calibration.brier(CLASSES, p.log(), y) == pytest.approx(squares / 4)
+
+
+def test_figures_of_binary_targets_by_hand() -> None:
+    p = torch.tensor([[0.9, 0.2], [0.4, 0.7]], dtype=torch.double)
+    y = torch.tensor([[1.0, float("nan")], [0.0, 0.0]])
+    assert calibration.brier(TARGETS, p.logit(), y) == pytest.approx((0.01 + 0.16 + 0.49) / 3)
+    assert calibration.nll(TARGETS, p.logit(), y) == pytest.approx(-math.log(0.9 * 0.6 * 0.3) / 3)
+    assert calibration.ece(TARGETS, p.logit(), y, bins=3) == pytest.approx((0.1 + 0.4 + 0.7) / 3)
+
+
+# ---------------------------------------------------------------- domain scores
+
+
+def test_mahalanobis_distance_is_scipys() -> None:
+    train, new = seen(200, 4), seen(20, 5)
+    assert train.embedding is not None
+    assert train.y is not None
+    assert new.embedding is not None
+    x, y = train.embedding.numpy(), train.y.numpy()
+    means = np.stack([x[y == k].mean(0) for k in range(3)])
+    inverse = np.linalg.inv(LedoitWolf(assume_centered=True).fit(x - means[y]).covariance_)
+    wanted = [min(scipy_mahalanobis(row, mean, inverse) for mean in means) for row in new.embedding.numpy()]
+    found = unusual.mahalanobis(CLASSES, unusual.learn_mahalanobis(CLASSES, train), new)
+    assert found.numpy() == pytest.approx(np.array(wanted), rel=1e-8)
+    one = unusual.learn_mahalanobis(TARGETS, train)["means"]  # binary targets have no classes to tell apart
+    assert torch.allclose(one[0], train.embedding.mean(0))
+    assert len(one) == 1
+
+
+def test_neighbours_are_scikit_learns() -> None:
+    train, new = seen(700, 6), seen(600, 7)
+    assert train.embedding is not None
+    assert new.embedding is not None
+    ref, x = (
+        part.numpy() / np.linalg.norm(part.numpy(), axis=1, keepdims=True) for part in (train.embedding, new.embedding)
+    )
+    wanted = NearestNeighbors(n_neighbors=10).fit(ref).kneighbors(x)[0][:, -1]
+    found = unusual.neighbours(CLASSES, unusual.learn_neighbours(CLASSES, train), new)
+    assert found.numpy() == pytest.approx(wanted, abs=1e-6)
+    few = train.take(torch.arange(4))
+    assert unusual.neighbours(CLASSES, unusual.learn_neighbours(CLASSES, few), new).isfinite().all()
+
+
+def test_scores_of_logits_by_hand() -> None:
+    z = torch.tensor([[2.0, 0.0, -1.0], [0.1, 0.0, 0.0]], dtype=torch.double)
+    what = observe.Seen(z, torch.zeros(2, 5))
+    p = softmax(z.numpy(), -1)
+    assert unusual.energy(CLASSES, {}, what).numpy() == pytest.approx(-np.log(np.exp(z.numpy()).sum(-1)))
+    assert unusual.doubt(CLASSES, {}, what).numpy() == pytest.approx(-np.log(p.max(-1)))
+    assert unusual.entropy(CLASSES, {}, what).numpy() == pytest.approx(-(p * np.log(p)).sum(-1))
+    two = z[:, :2]
+    binary, flipped = observe.Seen(two, torch.zeros(2, 5)), observe.Seen(-two, torch.zeros(2, 5))
+    assert unusual.energy(TARGETS, {}, binary).numpy() == pytest.approx(-np.log(2 * np.cosh(two.numpy() / 2)).sum(-1))
+    for measure in (unusual.energy, unusual.doubt, unusual.entropy):  # which value is called 1 does not matter
+        assert torch.allclose(measure(TARGETS, {}, binary), measure(TARGETS, {}, flipped))
+
+
+def test_both_sides_of_the_median_are_unusual() -> None:
+    score = unusual.DOMAIN_SCORES["temperature"]
+    values = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 100.0, 1.0], dtype=torch.double)
+    what = observe.Seen(torch.zeros(7, 3), torch.zeros(7, 5), None, {"log_temperature": values})
+    state = score.learn(CLASSES, what)
+    assert float(state["centre"]) == 3
+    assert float(state["scale"]) == pytest.approx(1.4826 * 2)  # of 2 1 0 1 2 97 2
+    assert score.measure(CLASSES, state, what).numpy() == pytest.approx(abs(values.numpy() - 3) / (1.4826 * 2))
+    flat = observe.Seen(torch.zeros(3, 3), torch.ones(3, 5))
+    assert unusual.DOMAIN_SCORES["statistics"].learn(CLASSES, flat)["scale"].tolist() == [1.0] * 5
+
+
+def test_statistics_are_networkx() -> None:
+    graphs = [nx.star_graph(6), nx.path_graph(5), nx.erdos_renyi_graph(12, 0.4, seed=1), nx.empty_graph(1)]
+    rows = []
+    for graph in graphs:
+        degree = np.array([d for _, d in graph.degree()], dtype=float)
+        rows.append([np.log(len(graph)), degree.mean(), degree.std(), np.log1p(degree.max()), (degree <= 1).mean()])
+    batch = Batch.from_data_list([from_networkx(graph) for graph in graphs])
+    assert observe.statistics(batch).numpy() == pytest.approx(np.array(rows))
+
+
+def test_detection_counts_pairs() -> None:
+    draw = generator(8)
+    usual, odd = draw.integers(0, 9, 60).astype(float), draw.integers(3, 12, 40).astype(float)
+    found = unusual.detection(torch.from_numpy(usual), torch.from_numpy(odd))
+    pairs = [(o > i) + 0.5 * (o == i) for i in usual for o in odd]
+    truth = np.repeat([0, 1], [60, 40])
+    assert found["auroc"] == pytest.approx(np.mean(pairs))
+    assert found["auroc"] == pytest.approx(roc_auc_score(truth, np.concatenate((usual, odd))))
+    bars = [bar for bar in np.unique(odd) if (odd >= bar).mean() >= 0.95]
+    assert found["fpr95"] == pytest.approx(min((usual >= bar).mean() for bar in bars))
+    assert unusual.detection(torch.tensor([1.0]), torch.tensor([math.inf])) == {"auroc": None, "fpr95": None}
+
+
+# ---------------------------------------------------------------- conformal sets
+
+
+def test_sets_hold_each_class_as_often_as_they_promise() -> None:
+    """Binomial limits for the test labels and for the labels that set the threshold, four deviations."""
+    z, y = calibrated_labels(13_000, seed=9)
+    logits, labels = torch.from_numpy(z * 0.3), torch.from_numpy(y)  # unsure, so that sets are larger than one label
+    what = observe.Seen(logits, torch.zeros(13_000, 5), torch.randn(13_000, 2, dtype=torch.double), {}, labels)
+    sure = u.Sureness.learn(CLASSES, what, what.take(torch.arange(3000)), "energy")
+    sets = sure.sets(logits[3000:], 0.9)
+    held = sets.gather(1, labels[3000:, None])[:, 0]
+    for k in range(3):
+        of_class = labels[3000:] == k
+        spread = math.sqrt(0.09 / int(of_class.sum()) + 0.09 / int((labels[:3000] == k).sum()))
+        assert abs(float(held[of_class].double().mean()) - 0.9) < 4 * spread
+    assert conformal.coverage(CLASSES, sets, labels[3000:])["coverage"] == pytest.approx(float(held.double().mean()))
+    assert conformal.coverage(CLASSES, sets, labels[3000:])["size"] == pytest.approx(
+        float(sets.sum(-1).double().mean())
+    )
+    assert sure.sets(logits, 0.99).sum() > sets.sum()
+
+
+def test_sets_are_those_of_a_plain_loop() -> None:
+    z, y = calibrated_labels(60, seed=10)
+    what = observe.Seen(torch.from_numpy(z), torch.zeros(60, 5), None, {}, torch.from_numpy(y))
+    sure = u.Sureness.learn(CLASSES, what, what, "energy")
+    p = softmax(z / sure.temperature, -1)
+    for row, found in zip(p, sure.sets(torch.from_numpy(z), 0.8).tolist(), strict=True):
+        for k in range(3):
+            scores = np.sort(1 - p[y == k, k])
+            rank = math.ceil((len(scores) + 1) * 0.8)
+            inside = rank > len(scores) or 1 - row[k] <= scores[rank - 1]
+            assert found[k] == (inside or row[k] == row.max())
+
+
+def test_sets_of_binary_targets_pass_over_missing_labels() -> None:
+    draw = generator(11)
+    z = draw.normal(size=(4000, 2))
+    y = (draw.random((4000, 2)) < expit(z)).astype(float)
+    y[draw.random((4000, 2)) < 0.4] = np.nan
+    y[:, 1] = np.where(np.arange(4000) < 3, y[:, 1], np.nan)  # hardly any label: nothing can be ruled out
+    what = observe.Seen(torch.from_numpy(z), torch.zeros(4000, 5), None, {}, torch.from_numpy(y))
+    sure = u.Sureness.learn(TARGETS, what.take(torch.arange(2000)), what.take(torch.arange(2000)), "energy")
+    sets = sure.sets(what.logits[2000:], 0.9)
+    assert sets.shape == (2000, 2, 2)
+    assert sets[:, 1].all()
+    assert conformal.coverage(TARGETS, sets, what.y[2000:])["coverage"] == pytest.approx(0.9, abs=0.04)
+
+
+@pytest.mark.parametrize("count", range(1, 40))
+def test_the_rank_is_the_finite_sample_one(count: int) -> None:
+    rank = conformal.conformal_rank(count, 0.95)
+    assert rank / (count + 1) >= 0.95 - 1e-9
+    assert (rank - 1) / (count + 1) < 0.95
+    assert (rank > count) == (count < 19)
+
+
+# ---------------------------------------------------------------- all of it
+
+
+@pytest.mark.parametrize("score", list(unusual.DOMAIN_SCORES))
+def test_usual_graphs_are_outside_as_often_as_alpha(score: str) -> None:
+    train, val, test = seen(1000, 12), seen(2000, 13), seen(2000, 14)
+    sure = u.Sureness.learn(CLASSES, train, val, score, alpha=0.05)
+    unusual = sure.unusual(test)
+    share = float(sure.outside(unusual).double().mean())
+    if score == "entropy_gap":  # all alike here: nothing is unusual
+        assert share == 0
+        return
+    assert abs(share - 0.05) < 4 * math.sqrt(0.05 * 0.95 * 2 / 2000)
+    rank = sure.domain_score(unusual)
+    assert 0 <= float(rank.min()) <= float(rank.max()) <= 1
+    assert float(rank.mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(rank[0]) == pytest.approx(float((sure.unusual(val) < unusual[0]).double().mean()))
+
+
+@pytest.mark.parametrize("score", ["mahalanobis", "neighbours", "temperature"])
+def test_moved_graphs_are_found(score: str) -> None:
+    sure = u.Sureness.learn(CLASSES, seen(1000, 15), seen(1000, 16), score)
+    assert sure.outside(sure.unusual(seen(300, 17, shift=40.0))).double().mean() > 0.95
+
+
+def test_so_few_graphs_say_so() -> None:
+    few = seen(7, 18)
+    sure = u.Sureness.learn(CLASSES, few, few)
+    assert sure.temperature == 1
+    assert not sure.outside(torch.tensor([1e9], dtype=torch.double)).any()
+    assert sure.sets(few.logits, 0.9).all()
+    assert [("7" in note and "too few" in note) for note in sure.notes] == [True, True]
+
+
+def test_one_class_no_labels_and_no_numbers_say_so() -> None:
+    what = seen(50, 19)
+    one = u.Sureness.learn(CLASSES, what, replace(what, y=torch.zeros(50, dtype=torch.long)))
+    assert (one.temperature, len(one.notes)) == (1, 1)
+    assert "one class" in one.notes[0]
+    none = u.Sureness.learn(CLASSES, what, replace(what, y=None))
+    assert "0 labels" in none.notes[0]
+    assert none.sets(what.logits).all()
+    missing = replace(what, logits=what.logits[:, :2], y=torch.full((50, 2), math.nan))
+    assert u.Sureness.learn(TARGETS, missing, missing).sets(missing.logits).all()
+    broken = replace(what, logits=torch.full((50, 3), math.nan, dtype=torch.double))
+    lost = u.Sureness.learn(CLASSES, broken, broken, "energy")
+    assert "not numbers" in lost.notes[0]
+
+
+def test_wrong_words_get_one_sentence() -> None:
+    what = seen(30, 20)
+    with pytest.raises(InputError, match="did you mean energy"):
+        u.Sureness.learn(CLASSES, what, what, "enegry")
+    with pytest.raises(InputError, match="not offered by this method; choose one of energy"):
+        u.Sureness.learn(CLASSES, what, replace(what, signals={}), "temperature")
+    with pytest.raises(InputError, match="alpha = 2"):
+        u.Sureness.learn(CLASSES, what, what, alpha=2)
+    with pytest.raises(InputError, match="level = 1"):
+        u.Sureness.learn(CLASSES, what, what).sets(what.logits, 1)
+
+
+def test_a_sample_of_training_graphs_is_no_stride() -> None:
+    class Sized:
+        def __len__(self) -> int:
+            return 3000
+
+    first: Tensor = observe._some(Sized(), 900)  # type: ignore[arg-type]
+    assert torch.equal(first, observe._some(Sized(), 900))  # type: ignore[arg-type]
+    assert len(first.unique()) == 900
+    for k in range(3):  # domains that take turns are all there
+        assert int((first % 3 == k).sum()) == pytest.approx(300, abs=60)
+
+
+# ---------------------------------------------------------------- on disk
+
+
+@pytest.mark.parametrize("score", list(unusual.DOMAIN_SCORES))
+def test_what_is_saved_says_the_same_bit_for_bit(score: str, tmp_path: Path) -> None:
+    new = seen(40, 23)
+    first = u.Sureness.learn(CLASSES, seen(100, 21), seen(15, 22), score, 0.1)
+    second = u.Sureness.load(first.save(tmp_path, "abc"), "abc")
+    assert torch.equal(first.unusual(new), second.unusual(new))
+    assert torch.equal(first.probabilities(new.logits), second.probabilities(new.logits))
+    assert torch.equal(first.sets(new.logits, 0.7), second.sets(new.logits, 0.7))
+    assert torch.equal(first.outside(first.unusual(new)), second.outside(first.unusual(new)))
+    assert (first.task, first.alpha, first.notes) == (second.task, second.alpha, second.notes)
+    assert first.temperature == second.temperature
+
+
+def change(folder: Path, **fields: Any) -> None:
+    path = folder / "sureness.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda folder: (folder / "sureness.json").write_text("{"), "damaged or not JSON"),
+        (lambda folder: (folder / "sureness.json").write_text("[]"), "not written by goodformer"),
+        (lambda folder: change(folder, version=9), "reads version 1"),
+        (lambda folder: change(folder, temperature="warm"), "temperature = 'warm'"),
+        (lambda folder: change(folder, score="enegry"), "did you mean energy"),
+        (lambda folder: change(folder, weights="other"), "belongs to other weights"),
+        (lambda folder: (folder / "sureness.safetensors").unlink(), "No such file"),
+        (lambda folder: (folder / "sureness.safetensors").write_bytes(b"x"), "truncated"),
+    ],
+)
+def test_a_damaged_file_gets_one_sentence(tmp_path: Path, damage: Any, words: str) -> None:
+    what = seen(30, 24)
+    u.Sureness.learn(CLASSES, what, what).save(tmp_path, "mine")
+    damage(tmp_path)
+    with pytest.raises(InputError, match=words) as caught:
+        u.Sureness.load(tmp_path, "mine")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unlabelled_batch_is_looked_at() -> None:
+    batch = Batch.from_data_list([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))])
+    from goodformer.methods.base import Prediction
+
+    found = observe.look(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]
+    assert found.y is None
+    assert found.embedding is None
