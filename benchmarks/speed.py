@@ -35,8 +35,9 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.record import machine, source_commit, versions
+from goodformer.engine.weights import ModelFile
 from goodformer.explain.explanation import explain
-from goodformer.fitted import Predictor, Recipe
+from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS, Method
 from goodformer.models import MODELS
 from goodformer.spec import SPLITS, Encoding, Task
@@ -350,12 +351,12 @@ def molecules() -> Benchmark:
     return Benchmark("drugs", "none", "none", dict.fromkeys(SPLITS, marked), task, FEATURES, 4)
 
 
-def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> Predictor:
+def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> FittedModel:
     """A method with fresh weights, built as the default preset builds it for molecules."""
     config = configure({"name": "good-hiv"}, method, model)
-    recipe = Recipe(dict(config.model), dict(config.method), bench.features, bench.task)
+    recipe = ModelFile(model=config.model, method=config.method, features=bench.features, task=bench.task)
     torch.manual_seed(0)
-    return Predictor(recipe.build(), recipe)
+    return FittedModel(recipe.build(), recipe)
 
 
 def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
@@ -368,11 +369,11 @@ def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6)
     """
     torch.set_num_threads(1)
     config, bench = configure(dataset, "goodformer"), load_benchmark(**dataset)
-    recipe = Recipe(dict(config.model), dict(config.method), bench.features, bench.task)
+    recipe = ModelFile(model=config.model, method=config.method, features=bench.features, task=bench.task)
     torch.manual_seed(0)
     method = recipe.build()
     some = torch.randperm(len(bench.splits["train"]), generator=torch.Generator().manual_seed(0))[:graphs]
-    ready = Predictor(method, recipe).prepare(bench.splits["train"].subset(some))
+    ready = FittedModel(method, recipe).prepare(bench.splits["train"].subset(some))
     orders = [EpochBatches(len(ready), config.training.batch_size, sizes=sizes) for sizes in (None, ready.sizes)]
     seconds: list[list[float]] = [[], []]
     for number, batches in enumerate(zip(*orders, strict=True)):

@@ -26,7 +26,7 @@ from goodformer.engine.evaluate import evaluate
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run
-from goodformer.fitted import Predictor
+from goodformer.fitted import FittedModel
 from goodformer.models.goodformer import GOODFormer
 from goodformer.nn.temperature import row_entropy, solve_temperature
 from goodformer.registry import InputError
@@ -249,24 +249,24 @@ def measure_run(
     }
 
 
-def twins(run: Run) -> dict[str, Predictor]:
+def twins(run: Run) -> dict[str, FittedModel]:
     """The run's predictor twice, with the same weights: without temperature and with the solved one."""
     if run.config.dataset["name"] != "good-motif" or run.config.model["name"] != "goodformer":
         raise InputError(
             f"run {run.config.id} is {run.config.model['name']} on {run.config.dataset['name']}; "
             "give a run of model goodformer on good-motif."
         )
-    predictor = run.predictor()
+    predictor = FittedModel.of_run(run)
     return {setting: twin(predictor, setting) for setting in SETTINGS}
 
 
-def twin(predictor: Predictor, temperature: str) -> Predictor:
+def twin(predictor: FittedModel, temperature: str) -> FittedModel:
     """A predictor of the same weights whose model has another setting of ``temperature``."""
-    recipe = replace(predictor.recipe, model={**predictor.recipe.model, "temperature": temperature})
+    recipe = replace(predictor.file, model={**predictor.file.model, "temperature": temperature})
     with own_randomness():
         method = recipe.build()
     method.load_state_dict(predictor.method.state_dict())
-    return Predictor(method, recipe, predictor.about)
+    return FittedModel(method, recipe, predictor.file.about)
 
 
 def grown(base: str, nodes: int, graphs: int, seed: int = 0) -> GraphSet:
@@ -283,7 +283,7 @@ def grown(base: str, nodes: int, graphs: int, seed: int = 0) -> GraphSet:
     return assemble_motifs(draws, plan, Templates.of([BASES[base](nodes)]), motifs, noise=True)
 
 
-def observe(pair: Mapping[str, Predictor], graphs: GraphSet) -> dict[str, Any]:
+def observe(pair: Mapping[str, FittedModel], graphs: GraphSet) -> dict[str, Any]:
     """The figures of graphs of one size: attention with and without temperature, and what it is worth."""
     ready = pair["none"].prepare(graphs)
     with watched(_model(pair["none"])) as seen:
@@ -368,7 +368,7 @@ def _attention(seen: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
     return figures
 
 
-def _model(predictor: Predictor) -> GOODFormer:
+def _model(predictor: FittedModel) -> GOODFormer:
     model = predictor.method.model
     assert isinstance(model, GOODFormer)
     return model

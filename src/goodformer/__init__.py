@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from goodformer.estimator import GraphClassifier as GraphClassifier
     from goodformer.explain.explanation import explain_graphs as explain_graphs
     from goodformer.explain.explanation import explain_run as explain_run
-    from goodformer.fitted import Predictor as Predictor
+    from goodformer.fitted import FittedModel as FittedModel
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
     from goodformer.registry import InputError as InputError
@@ -47,7 +47,7 @@ _HOMES = {
     "goodformer.engine.store": ("Run", "list_runs"),
     "goodformer.estimator": ("GraphClassifier",),
     "goodformer.explain.explanation": ("explain_graphs", "explain_run"),
-    "goodformer.fitted": ("Predictor",),
+    "goodformer.fitted": ("FittedModel",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),
     "goodformer.registry": ("InputError",),

@@ -154,14 +154,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """A fitted classifier from a folder that `save` or ``goodformer fit`` wrote."""
         model = Trained.open(folder)
-        recipe = model.predictor.recipe
+        recipe = model.predictor.file
         classifier = cls(recipe.method["name"], recipe.model["name"])
         classifier.model_, classifier.classes_ = model, _classes(model.meaning)
         return classifier
 
     @property
     def _task(self) -> Task:
-        return self.model_.predictor.recipe.task
+        return self.model_.predictor.file.task
 
     def _read(self, X: Sequence[Any]) -> Collection:
         check_is_fitted(self)
@@ -265,7 +265,7 @@ def _readable(X: Sequence[Any], model: Trained | None = None) -> Collection:
     if isinstance(X, str) or hasattr(X, "columns"):
         kind = "one text" if isinstance(X, str) else "a table with columns"
         raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that holds them.")
-    features = None if model is None else model.predictor.recipe.features
+    features = None if model is None else model.predictor.file.features
     collection = collect(list(X), features)
     if collection.rejected:
         first = collection.rejected[0]

@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 
-import safetensors
-import safetensors.torch
 import torch
-from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 from torch_geometric.data import Data
 
-import goodformer
-from goodformer import files
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.engine.evaluate import Metrics, evaluate, infer
-from goodformer.engine.seeds import own_randomness
-from goodformer.methods import METHODS
+from goodformer.engine.store import Run
+from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods.base import Method, class_scores
-from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, first_mistake
-from goodformer.spec import Encoding, FeatureSpec, Task
+from goodformer.registry import InputError, unknown
+from goodformer.spec import Encoding
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import look
-from goodformer.uncertainty.uncertainty import Sureness, remove_from, saved_in
-
-T = TypeVar("T")
-FORMAT, VERSION = "goodformer-predictor", 1
-DESCRIPTION, WEIGHTS = "model.json", "weights.safetensors"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that is needed to build a method before it has weights.
-
-    Attributes:
-        model: Name of the model and its settings.
-        method: Name of the method and its settings.
-        features: What nodes and edges carry.
-        task: What is predicted.
-    """
-
-    model: dict[str, Any]
-    method: dict[str, Any]
-    features: FeatureSpec
-    task: Task
-
-    def build(self) -> Method:
-        """The method with fresh weights, drawn from the global generators."""
-        model = _built(MODELS, self.model, self.features)
-        return _built(METHODS, self.method, model, self.task)
+from goodformer.uncertainty.uncertainty import Sureness, saved_in
 
 
 @dataclass(frozen=True)
@@ -85,18 +52,20 @@ class Predictions:
         return len(self.logits)
 
 
-class Predictor:
+class FittedModel:
     """A trained method with what it takes to use it on new graphs, and, once `Sureness.fit` was asked, how sure."""
 
-    def __init__(
-        self,
-        method: Method,
-        recipe: Recipe,
-        about: Mapping[str, Any] | None = None,
-        sureness: Sureness | None = None,
-    ) -> None:
-        self.method, self.recipe, self.about = method.eval(), recipe, dict(about or {})
-        self.sureness = sureness
+    def __init__(self, method: Method, file: ModelFile, sureness: Sureness | None = None) -> None:
+        self.method, self.file, self.sureness = method.eval(), file, sureness
+
+    @classmethod
+    def of_run(cls, run: Run, weights: str = "best") -> Self:
+        """Return the trained method of a run at the selected epoch (``best``) or the latest one (``last``)."""
+        if weights not in ("best", "last"):
+            raise unknown("weights", weights, ("best", "last"))
+        if not (run.folder / weights).is_dir():
+            raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
+        return cls.load(run.folder / weights)
 
     def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Predictions:
         """Probabilities and edge scores of graphs, which need no labels; encodings are attached here.
@@ -135,7 +104,7 @@ class Predictor:
         """The graphs as a checked set that carries the method's encodings."""
         ready = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
         _check_set(ready)
-        check_features(ready, self.recipe.features, "the graphs to predict")
+        check_features(ready, self.file.features, "the graphs to predict")
         for text in self.method.encodings:
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
@@ -149,24 +118,21 @@ class Predictor:
 
     def save(self, folder: str | Path) -> Path:
         """Write weights (safetensors) and description (JSON) into a folder, and how sure it is where it knows."""
-        place = save_weights(Path(folder), self.recipe, self.method.state_dict(), self.about)
+        place = Path(folder)
+        self.file = save_weights(place, self.file, self.method.state_dict())
         if self.sureness:
-            self.sureness.save(place, _checksum(_read_description(place)))
+            self.sureness.save(place, self.file.sha256)
         return place
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read what `save` wrote; nothing in the folder is ever executed."""
-        description = _read_description(Path(folder))
-        recipe = _read_recipe(Path(folder), description)
-        with own_randomness():
-            method = recipe.build()
-        _fill(method, _read_weights(Path(folder), description), Path(folder))
-        sureness = Sureness.load(folder, _checksum(description)) if saved_in(Path(folder)) else None
-        return cls(method, recipe, description.get("about"), sureness)
+        method, file = load_weights(Path(folder))
+        sureness = Sureness.load(folder, file.sha256) if saved_in(Path(folder)) else None
+        return cls(method, file, sureness)
 
     def _predictions(self, logits: Tensor, scores: list[Tensor] | None, unusual: Tensor | None) -> Predictions:
-        task, sure = self.recipe.task, self.sureness
+        task, sure = self.file.task, self.sureness
         classes = logits.argmax(-1) if task.kind == "multiclass" else (logits > 0).long()
         answer = Predictions(logits, class_scores(task, logits), classes, scores)
         if sure is None or unusual is None:
@@ -177,77 +143,6 @@ class Predictor:
             domain_score=sure.domain_score(unusual),
             outside=sure.outside(unusual),
         )
-
-
-def save_weights(folder: Path, recipe: Recipe, state: Mapping[str, Tensor], about: Mapping[str, Any]) -> Path:
-    """Write a folder that `Predictor.load` reads; what older weights there were sure of goes with them."""
-    files.make_folder(folder)
-    remove_from(folder)
-    content = safetensors.torch.save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
-    description = {
-        "format": FORMAT,
-        "version": VERSION,
-        "goodformer": goodformer.__version__,
-        **asdict(recipe),
-        "about": dict(about),
-        "weights": {"file": WEIGHTS, "sha256": hashlib.sha256(content).hexdigest()},
-    }
-    files.write_bytes(folder / WEIGHTS, content)
-    files.write_json(folder / DESCRIPTION, description)
-    return folder
-
-
-def _built(registry: Registry[T], part: Mapping[str, Any], *more: Any) -> T:
-    """What a part of a config describes."""
-    return registry.build(part["name"], *more, **{name: value for name, value in part.items() if name != "name"})
-
-
-def _read_description(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
-    if not path.is_file():
-        raise InputError(
-            f"{folder} holds no saved model ({DESCRIPTION} is missing); give the folder best or last of a run."
-        )
-    description = files.read_json(path)
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise InputError(f"{path} was not written by goodformer; give the folder best or last of a run.")
-    if description.get("version") != VERSION:
-        raise InputError(f"{path} has version {description.get('version')!r}; this goodformer reads version {VERSION}.")
-    return description
-
-
-def _read_recipe(folder: Path, description: dict[str, Any]) -> Recipe:
-    fields = {name: description.get(name) for name in Recipe.__dataclass_fields__}
-    try:
-        return TypeAdapter(Recipe).validate_python(fields)
-    except ValidationError as error:
-        raise InputError(f"{folder / DESCRIPTION} is damaged: {first_mistake(error)}") from None
-
-
-def _checksum(description: dict[str, Any]) -> str | None:
-    """The checksum of the weights a description belongs to."""
-    return (description.get("weights") or {}).get("sha256")
-
-
-def _read_weights(folder: Path, description: dict[str, Any]) -> dict[str, Tensor]:
-    path = folder / WEIGHTS
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); restore it or train again.") from None
-    if hashlib.sha256(content).hexdigest() != _checksum(description):
-        raise InputError(f"{path} is truncated or belongs to another model; restore it or train again.")
-    try:
-        return dict(safetensors.torch.load(content))
-    except safetensors.SafetensorError:
-        raise InputError(f"{path} is not a safetensors file; restore it or train again.") from None
-
-
-def _fill(method: Method, weights: dict[str, Tensor], folder: Path) -> None:
-    try:
-        method.load_state_dict(weights)
-    except RuntimeError:
-        raise InputError(f"the weights in {folder} do not fit the model they describe; train again.") from None
 
 
 def _check_set(graphs: GraphSet) -> None:

@@ -12,6 +12,7 @@ from goodformer.data import load_benchmark
 from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
+from goodformer.fitted import FittedModel
 
 DATASET = {"name": "good-motif", "domain": "basis", "shift": "covariate"}
 BUDGET = "quickstart"
@@ -95,7 +96,7 @@ def _draw(done: Run, path: Path) -> Path:
     """Test graphs, two of each motif, with what was found in them."""
     test = load_benchmark(**done.config.dataset).splits["test"]
     graphs = [test[index] for index in _one_after_another(test.graph["motif"].tolist())]
-    answer = done.predictor("best").predict(graphs)
+    answer = FittedModel.of_run(done, "best").predict(graphs)
     titles = [
         f"{MOTIFS[int(graph.motif)]}, predicted {MOTIFS[int(said)]}"
         for graph, said in zip(graphs, answer.classes, strict=True)

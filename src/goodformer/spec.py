@@ -9,12 +9,12 @@ from goodformer.registry import InputError
 
 SPLIT_NAMES = {
     "train": "training",
-    "id_val": "validation, in distribution",
-    "id_test": "test, in distribution",
-    "val": "validation, shifted",
-    "test": "test, shifted",
+    "id_val": "ID validation",
+    "id_test": "ID test",
+    "val": "OOD validation",
+    "test": "OOD test",
 }
-"""What the five parts of a benchmark are called where people read."""
+"""The five splits of a benchmark and their names in tables, progress lines and documentation."""
 SPLITS = tuple(SPLIT_NAMES)
 """The five parts of a benchmark: ``id_*`` are distributed as train, ``val`` and ``test`` are shifted."""
 

@@ -9,7 +9,7 @@ import torch
 from goodformer.data.splits.split import Split
 from goodformer.draw.splits import draw_split
 from goodformer.registry import InputError
-from tests.data.test_splitters import column
+from tests.data.splits.test_splitters import column
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from goodformer.data import load_benchmark
 from goodformer.engine.loop import Adapter, Launcher, Processes
 from goodformer.engine.run import train
 from goodformer.engine.store import STATE
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
 
@@ -37,7 +38,7 @@ def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert both.summary is not None
     assert both.summary["epochs"] == 2
     test = load_benchmark("good-motif", graphs=200).splits["test"]
-    assert both.predictor("last").evaluate(test)["accuracy"] == both.epochs[-1]["test"]["accuracy"]
+    assert FittedModel.of_run(both, "last").evaluate(test)["accuracy"] == both.epochs[-1]["test"]["accuracy"]
     assert not [path for path in both.folder.rglob("*") if path.name.endswith(".part")]
     assert not re.search("distributed|warning", capfd.readouterr().err, re.IGNORECASE)
 
@@ -55,7 +56,7 @@ def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path) ->
     assert run.summary["hardware"] == {"accelerator": "cpu", "devices": 2, "threads": 1}
     benchmark = load_benchmark("good-motif", graphs=200)
     for split in ("val", "test"):
-        again, recorded = run.predictor("last").evaluate(benchmark.splits[split]), run.epochs[-1][split]
+        again, recorded = FittedModel.of_run(run, "last").evaluate(benchmark.splits[split]), run.epochs[-1][split]
         assert again == pytest.approx(recorded, abs=1e-5)
 
 

@@ -9,6 +9,7 @@ from goodformer.data import Benchmark
 from goodformer.engine.evaluate import collect, evaluate, measure, rocauc, score
 from goodformer.engine.run import build_method
 from goodformer.engine.store import Run
+from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.spec import Task
 from tests.engine.tiny import tiny_config
@@ -54,7 +55,7 @@ def test_evaluation_is_what_a_plain_loop_says(benchmark: Benchmark) -> None:
 
 
 def test_shares_of_two_processes_measure_as_the_whole(explained: Run, benchmark: Benchmark) -> None:
-    predictor = explained.predictor()
+    predictor = FittedModel.of_run(explained)
     graphs = predictor.prepare(benchmark.splits["test"])
     indices = torch.arange(len(graphs))
     parts = [collect(predictor.method, graphs, 8, indices[rank::2]) for rank in range(2)]

@@ -21,6 +21,7 @@ from goodformer.data import load_benchmark
 from goodformer.engine.run import build_method, train
 from goodformer.engine.store import STATE, Run
 from goodformer.engine.training import Training, TrainingDiverged
+from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
@@ -150,10 +151,10 @@ def test_best_holds_the_selected_epoch_and_last_the_last(tmp_path: Path) -> None
     for rule in ("ood_val", "last"):
         run = train(tiny_config(training={"epochs": 4, "selection": rule}), tmp_path, QUIET)
         assert run.summary is not None
-        abouts = {name: run.predictor(name).about["epoch"] for name in ("best", "last")}
+        abouts = {name: FittedModel.of_run(run, name).file.about["epoch"] for name in ("best", "last")}
         assert abouts == {"best": run.summary["selected_epoch"], "last": 4}
         val = load_benchmark("good-motif", graphs=200).splits["val"]
-        assert run.predictor("best").evaluate(val)["accuracy"] == run.summary["ood_val"]
+        assert FittedModel.of_run(run, "best").evaluate(val)["accuracy"] == run.summary["ood_val"]
 
 
 @pytest.mark.parametrize("kind", ["ema", "swa"])
@@ -164,7 +165,7 @@ def test_averaged_weights_are_evaluated_and_saved(kind: str, tmp_path: Path) -> 
         assert torch.equal(saved[name], value)
     assert any(not torch.equal(saved[name], state["method"][name]) for name in saved)
     test = load_benchmark("good-motif", graphs=200).splits["test"]
-    assert run.predictor("last").evaluate(test) == run.epochs[-1]["test"]
+    assert FittedModel.of_run(run, "last").evaluate(test) == run.epochs[-1]["test"]
 
 
 def test_only_trainable_parameters_are_stepped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +186,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_its_epochs(tmp_path: P
     run = Run(tmp_path / config.folder_name)
     assert not run.finished
     assert len(run.epochs) == 1
-    assert run.predictor().about["epoch"] == 1
+    assert FittedModel.of_run(run).file.about["epoch"] == 1
 
 
 def test_a_batch_larger_than_the_set_is_one_batch(tmp_path: Path) -> None:

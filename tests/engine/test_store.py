@@ -10,6 +10,7 @@ import pytest
 
 from goodformer.engine.run import train
 from goodformer.engine.store import Run, export_results, list_runs
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
 
@@ -73,9 +74,9 @@ def test_a_model_alone_is_no_run(finished: Run, tmp_path: Path) -> None:
 
 def test_weights_are_asked_for_by_name(shelf: Path, finished: Run) -> None:
     with pytest.raises(InputError, match="unknown weights"):
-        finished.predictor("worst")
+        FittedModel.of_run(finished, "worst")
     with pytest.raises(InputError, match="no weights yet"):
-        list_runs(shelf)[1].predictor()
+        FittedModel.of_run(list_runs(shelf)[1])
 
 
 def test_results_are_exported_once(shelf: Path, finished: Run) -> None:

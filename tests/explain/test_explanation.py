@@ -15,8 +15,9 @@ from torch_geometric.data import Data
 import goodformer as gf
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
+from goodformer.engine.weights import ModelFile
 from goodformer.explain.explanation import explain, explain_agreement, scores_of
-from goodformer.fitted import Recipe
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.spec import Task
 from tests.draw.test_molecules import fills
@@ -47,12 +48,12 @@ def plain(runs: Path) -> list[gf.Run]:
     return [gf.train(config, runs, gf.Hardware(progress=False)) for config in configs]
 
 
-def chemist(method: str = "erm", model: str = "gin", task: Task | None = None) -> gf.Predictor:
+def chemist(method: str = "erm", model: str = "gin", task: Task | None = None) -> gf.FittedModel:
     """A method for molecules with random weights."""
     torch.manual_seed(0)
     parts = {"name": model, "dim": 16}, {"name": method}
-    recipe = Recipe(*parts, FEATURES, task or Task("binary", 1, "rocauc"))
-    return gf.Predictor(recipe.build(), recipe)
+    recipe = ModelFile(model=parts[0], method=parts[1], features=FEATURES, task=task or Task("binary", 1, "rocauc"))
+    return gf.FittedModel(recipe.build(), recipe)
 
 
 def test_a_run_is_explained_on_graphs_spread_over_a_split(run: gf.Run, tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_run_is_explained_on_graphs_spread_over_a_split(run: gf.Run, tmp_path:
     assert json.loads((tmp_path / "found" / "edges.json").read_text()) == report
     assert Path(report["picture"]).stat().st_size > 10_000
     assert (report["run"], report["method"], report["explanation"]) == (run.folder.name, "goodformer", "own")
-    answer = run.predictor().predict(gf.load_benchmark(**BASIS).splits["id_test"])
+    answer = FittedModel.of_run(run).predict(gf.load_benchmark(**BASIS).splits["id_test"])
     assert [graph["predicted"] for graph in report["graphs"]] == answer.classes[[0, 5, 10]].tolist()
     with pytest.raises(InputError, match="did you mean test"):
         gf.explain_run(run, tmp_path, split="tset")
@@ -85,19 +86,19 @@ def test_molecules_that_can_be_read_are_taken_first_and_the_report_says_so(runs:
 
 def test_graphs_of_ones_own_are_numbered_and_need_no_label(run: gf.Run, tmp_path: Path) -> None:
     graphs = [Data(edge_index=TRIANGLE, num_nodes=3), Data(edge_index=TRIANGLE, num_nodes=4)]
-    report = gf.explain_graphs(run.predictor("last"), graphs, tmp_path, k=1)
+    report = gf.explain_graphs(FittedModel.of_run(run, "last"), graphs, tmp_path, k=1)
     assert [(graph["graph"], graph["label"]) for graph in report["graphs"]] == [("graph 0", None), ("graph 1", None)]
     assert sorted(report["graphs"][1]["edges"]) == [[0, 1], [0, 2], [1, 2]]
     assert report["graphs"][1]["node_scores"][3] is None
     labelled = [Data(edge_index=TRIANGLE, num_nodes=3, y=torch.tensor([[1.0, float("nan")]]))]
-    assert gf.explain_graphs(run.predictor(), labelled, tmp_path)["graphs"][0]["label"] == [1.0, None]
+    assert gf.explain_graphs(FittedModel.of_run(run), labelled, tmp_path)["graphs"][0]["label"] == [1.0, None]
 
 
 def test_a_method_without_scores_is_explained_afterwards(plain: list[gf.Run], tmp_path: Path) -> None:
     report = gf.explain_run(plain[0], tmp_path / "found", count=2)
     assert report["explanation"] == "post-hoc"
     graphs = gf.load_benchmark(**BASIS).splits["test"].subset([0, 7])
-    predictor = plain[0].predictor()
+    predictor = FittedModel.of_run(plain[0])
     for record, graph in zip(report["graphs"], graphs, strict=True):
         (low, high), best = record["edges"][0], record["scores"][0]
         weight = (~((graph.edge_index == low).any(0) & (graph.edge_index == high).any(0))).float()
@@ -109,14 +110,14 @@ def test_a_picture_says_what_its_edges_are(run: gf.Run, plain: list[gf.Run], tmp
     captions = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
     graphs = [Data(edge_index=TRIANGLE, num_nodes=3)]
     for one, source, other in ((run, "own", "post-hoc"), (plain[0], "post-hoc", "own")):
-        report = gf.explain_graphs(one.predictor(), graphs, tmp_path / source, measure=False, form="svg")
+        report = gf.explain_graphs(FittedModel.of_run(one), graphs, tmp_path / source, measure=False, form="svg")
         text = Path(report["picture"]).read_text()  # Matplotlib leaves every text in a comment
         assert report["explanation"] == source
         assert captions[source] in text
         assert captions[other] not in text
 
 
-def _odds(predictor: gf.Predictor, graph: Data, weight: Tensor, said: int) -> float:
+def _odds(predictor: gf.FittedModel, graph: Data, weight: Tensor, said: int) -> float:
     """log p / (1 - p) of a class of one graph, edges weighted."""
     batch = predictor.prepare([graph]).batch([0])
     with torch.no_grad():
@@ -221,7 +222,7 @@ def test_runs_of_different_seeds_are_compared(plain: list[gf.Run], run: gf.Run, 
 
 def test_own_scores_are_the_methods(run: gf.Run) -> None:
     graphs = gf.load_benchmark(**BASIS).splits["test"].subset(range(3))
-    predictor = run.predictor()
+    predictor = FittedModel.of_run(run)
     scores, source = scores_of(predictor, graphs)
     answer = predictor.predict(graphs)
     assert source == "own"

@@ -12,7 +12,7 @@ import goodformer as gf
 from goodformer import cli
 from goodformer.data.splits.split import Split
 from goodformer.engine.store import export_results
-from goodformer.fitted import Predictor
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.report import tables
 from goodformer.report import uncertainty as sureness
@@ -68,7 +68,7 @@ def test_a_record_says_who_and_what(run: gf.Run, record: dict[str, Any]) -> None
 def test_figures_are_those_of_the_predictor(run: gf.Run, record: dict[str, Any], tmp_path: Path) -> None:
     """The share outside, coverage and loss follow from what the predictor says graph by graph."""
     sureness.save(run, "best", alpha=0.1)
-    predictor = run.predictor()
+    predictor = FittedModel.of_run(run)
     assert predictor.sureness is not None
     for split in sureness.MEASURED:
         graphs = gf.load_benchmark(**BASIS).splits[split]
@@ -81,7 +81,7 @@ def test_figures_are_those_of_the_predictor(run: gf.Run, record: dict[str, Any],
         assert record["calibration"][split]["after"]["nll"] == pytest.approx(float(loss), rel=1e-4)
         held = predictor.sureness.sets(answer.logits, 0.9).gather(1, y[:, None])
         assert record["conformal"][split]["coverage"] == pytest.approx(float(held.double().mean()))
-    sureness_free = Predictor(predictor.method, predictor.recipe)
+    sureness_free = FittedModel(predictor.method, predictor.file)
     assert torch.equal(sureness_free.predict(graphs).logits, answer.logits)
 
 

@@ -60,7 +60,7 @@ def explain_file(
     """
     if form not in FORMS:
         raise unknown("format", form, FORMS)
-    molecules = model.predictor.recipe.features == FEATURES
+    molecules = model.predictor.file.features == FEATURES
     shown = Shown(count, (READABLE, MOST_ATOMS) if molecules else ())
     files.make_folder(Path(out))
     with Tables(model, Path(out), form, k) as tables:

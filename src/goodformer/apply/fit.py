@@ -23,7 +23,7 @@ from goodformer.data.splits.parts import weak_parts
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import Run
-from goodformer.fitted import Predictor
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.uncertainty.uncertainty import Sureness
 
@@ -79,11 +79,11 @@ def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -
 
 def fit_benchmark(
     config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
-) -> tuple[Predictor, Run]:
+) -> tuple[FittedModel, Run]:
     """Train, and learn on validation graphs how sure the result may be."""
     check_parts(config, benchmark)
     run = train(config, runs, hardware, benchmark)
-    predictor = run.predictor("best")
+    predictor = FittedModel.of_run(run, "best")
     predictor.sureness = Sureness.fit(predictor, benchmark.splits["train"], benchmark.splits["id_val"])
     return predictor, run
 
@@ -211,7 +211,7 @@ def _warnings(table: Table, folder: Path) -> list[str]:
     return [note for note in (replaced, *table.notes, weak) if note]
 
 
-def _report(table: Table, run: Run, predictor: Predictor) -> dict[str, Any]:
+def _report(table: Table, run: Run, predictor: FittedModel) -> dict[str, Any]:
     """What was fitted to what, and what it is worth."""
     collection, summary = table.collection, run.summary or {}
     wanted = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")

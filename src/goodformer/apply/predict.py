@@ -15,7 +15,7 @@ from goodformer.apply.trained import Trained, fresh_names
 from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, separator_note
-from goodformer.fitted import Predictions, Predictor
+from goodformer.fitted import FittedModel, Predictions
 from goodformer.registry import InputError
 
 BLOCK = 1024
@@ -76,7 +76,7 @@ def _failure(model: Trained, path: Path, report: dict[str, Any]) -> str | None:
     if report["unreadable"] < report["rows"]:
         return None
     first = str(report["problems"][0]["reason"]).rstrip(".")
-    if path.suffix.lower() == ".jsonl" and model.predictor.recipe.features == FEATURES and LINE.search(first):
+    if path.suffix.lower() == ".jsonl" and model.predictor.file.features == FEATURES and LINE.search(first):
         return f"no row could be read: {path} holds graphs, and this is a model of molecules; give it SMILES or an SDF."
     return f"no row could be read: {first}."
 
@@ -137,7 +137,7 @@ class Answers:
 
 def model_blocks(model: Trained, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
     """The rows of a file as the model reads them."""
-    return read_blocks(path, smiles_column(model, smiles), size, model.predictor.recipe.features)
+    return read_blocks(path, smiles_column(model, smiles), size, model.predictor.file.features)
 
 
 def smiles_column(model: Trained, given: str | None) -> str:
@@ -145,7 +145,7 @@ def smiles_column(model: Trained, given: str | None) -> str:
     return given or model.meaning.smiles or "smiles"
 
 
-def notes_on(path: str | Path, smiles: str, predictor: Predictor) -> list[str]:
+def notes_on(path: str | Path, smiles: str, predictor: FittedModel) -> list[str]:
     """What a user should know of how a file was read and of how sure answers can be, a sentence each."""
     read = separator_note(path, smiles)
     return [*([read] if read else []), *(predictor.sureness.notes if predictor.sureness else ())]
@@ -182,7 +182,7 @@ def answer(model: Trained, said: Predictions, level: float | None = None) -> Col
 def predicted_columns(model: Trained, said: Predictions) -> Columns:
     """The predicted class and the probability of every class, or of every binary target."""
     shares = said.probabilities if said.calibrated is None else said.calibrated  # (B, C)
-    meaning, task = model.meaning, model.predictor.recipe.task
+    meaning, task = model.meaning, model.predictor.file.task
     if task.kind == "binary" and task.outputs > 1:
         return _many_targets(model, said.classes, shares)
     if task.kind == "binary":
@@ -204,7 +204,7 @@ def _many_targets(model: Trained, classes: Tensor, shares: Tensor) -> Columns:
 
 def _sets(model: Trained, logits: Tensor, level: float) -> list[str]:
     """The names of the classes in each conformal set, separated by ``|``."""
-    sureness, meaning, task = model.predictor.sureness, model.meaning, model.predictor.recipe.task
+    sureness, meaning, task = model.predictor.sureness, model.meaning, model.predictor.file.task
     if sureness is None:
         raise InputError("the model knows no conformal sets; fit it by goodformer fit, or leave --sets out.")
     if task.kind == "binary" and task.outputs > 1:
@@ -216,7 +216,7 @@ def _sets(model: Trained, logits: Tensor, level: float) -> list[str]:
 
 def empty_answers(model: Trained, level: float | None) -> Columns:
     """The columns of `answer` without a row, for a block of which nothing can be read."""
-    meaning, task = model.meaning, model.predictor.recipe.task
+    meaning, task = model.meaning, model.predictor.file.task
     if task.kind == "binary" and task.outputs > 1:
         pairs = meaning.classes.items()
         names = [f"{target}_{part}" for target, pair in pairs for part in ("predicted", f"p_{pair[1]}")]

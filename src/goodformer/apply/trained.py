@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from goodformer.data.molecule import FEATURES
 from goodformer.engine.store import Run
-from goodformer.fitted import Predictor
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
@@ -61,7 +61,7 @@ class Meaning:
 class Trained:
     """A trained method with the meaning of its input and output."""
 
-    predictor: Predictor
+    predictor: FittedModel
     meaning: Meaning
 
     @classmethod
@@ -70,18 +70,18 @@ class Trained:
         if (Path(name) / "model.json").is_file():
             if weights != "best":
                 raise InputError(f"{name} is a fitted model with weights of one kind only; leave --weights out.")
-            return cls.of(Predictor.load(name))
+            return cls.of(FittedModel.load(name))
         if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
             raise InputError(f"{name} holds neither a model nor a run; give a folder that goodformer fit wrote.")
-        return cls.of(Run.open(name, runs).predictor(weights))
+        return cls.of(FittedModel.of_run(Run.open(name, runs), weights))
 
     @classmethod
-    def of(cls, predictor: Predictor) -> Self:
+    def of(cls, predictor: FittedModel) -> Self:
         """A predictor with the meaning it was saved with, or the plain one of its task."""
-        kept = predictor.about.get(MEANING)
+        kept = predictor.file.about.get(MEANING)
         if kept is None:
-            smiles = "smiles" if predictor.recipe.features == FEATURES else None
-            return cls(predictor, Meaning.of_task(predictor.recipe.task, smiles))
+            smiles = "smiles" if predictor.file.features == FEATURES else None
+            return cls(predictor, Meaning.of_task(predictor.file.task, smiles))
         if predictor.sureness is None:
             raise InputError("the model has lost what says how sure it is (sureness.json); restore it or fit again.")
         try:
@@ -91,7 +91,7 @@ class Trained:
 
     def save(self, folder: str | Path) -> Path:
         """Write the model into a folder that `open` reads."""
-        self.predictor.about[MEANING] = asdict(self.meaning)
+        self.predictor.file.about[MEANING] = asdict(self.meaning)
         return self.predictor.save(folder)
 
 

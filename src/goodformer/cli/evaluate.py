@@ -33,10 +33,11 @@ def command(
         from goodformer.cli.locate import chosen_splits, limit_threads
         from goodformer.data import load_benchmark
         from goodformer.engine.store import Run
+        from goodformer.fitted import FittedModel
 
         run, splits = Run.open(name, runs), chosen_splits(split)
         limit_threads(threads)
-        predictor, benchmark = run.predictor(weights), load_benchmark(**run.config.dataset)
+        predictor, benchmark = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
         metrics = {part: predictor.evaluate(benchmark.splits[part], batch_size) for part in splits}
     if as_json:
         output.document({"run": run.folder.name, "weights": weights, "metrics": metrics})

@@ -18,6 +18,7 @@ from goodformer.data import load_benchmark
 from goodformer.draw.palette import BLUE, FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
 from goodformer.draw.subgraphs import REST, Sketch, draw_edges, sketch
 from goodformer.engine.store import Run
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.report.artefacts import REFERENCE
 
@@ -143,7 +144,7 @@ def _examples(run: Run, count: int) -> list[Data]:
 
 
 def _scores(run: Run, graphs: Sequence[Data]) -> list[Tensor]:
-    scores = run.predictor("best").predict(list(graphs)).edge_scores
+    scores = FittedModel.of_run(run, "best").predict(list(graphs)).edge_scores
     if scores is None:
         raise InputError(f"{run.folder.name} does not score edges; choose methods that do.")
     return scores

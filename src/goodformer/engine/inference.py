@@ -21,6 +21,7 @@ from goodformer.engine.record import identity, machine, source_commit, versions
 from goodformer.engine.run import build_method
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run
+from goodformer.engine.weights import load_weights
 from goodformer.methods import Method
 from goodformer.report.artefacts import INFERENCE
 
@@ -39,7 +40,7 @@ def measure(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dic
     benchmark = load_benchmark(**config.dataset)
     run = None if root is None else Run(root / config.folder_name)
     trained = run is not None and run.finished and (run.folder / BEST).is_dir()
-    method = run.predictor(BEST).method if run and trained else build_method(config, benchmark)[0]
+    method = load_weights(run.folder / BEST)[0] if run and trained else build_method(config, benchmark)[0]
     splits = benchmark.with_encodings(method.encodings).splits
     known, graphs = splits["train"], splits["test"]
     with own_randomness():

@@ -15,7 +15,7 @@ from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.selection import select_epoch
 from goodformer.engine.store import CONFIG, SUMMARY, Run
 from goodformer.engine.training import Training, load_state, publish
-from goodformer.fitted import Recipe
+from goodformer.engine.weights import ModelFile, load_weights
 from goodformer.methods.base import Method
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
@@ -55,20 +55,20 @@ def train(
     return run
 
 
-def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, Recipe]:
+def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, ModelFile]:
     """The method of a config with the initial weights its seed gives, and how it was built."""
-    recipe = Recipe(config.model, config.method, benchmark.features, benchmark.task)
+    file = ModelFile(model=config.model, method=config.method, features=benchmark.features, task=benchmark.task)
     with own_randomness():
         set_seed(config.seed, "weights")
-        return recipe.build(), recipe
+        return file.build(), file
 
 
 def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None) -> None:
     """Train what is missing of a run and write its summary."""
     benchmark = given or load_benchmark(**config.dataset)
-    method, recipe = build_method(config, benchmark)
+    method, file = build_method(config, benchmark)
     ready = benchmark.with_encodings(method.encodings)
-    training = Training(config, ready, method, recipe, run.folder, SPLITS if hardware.test_epochs else WATCHED)
+    training = Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not before: what cannot be built is no run
     training.resume()
     if not training.done:
@@ -79,7 +79,7 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     if state is None:
         raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
     _measure_rest(run, config, ready, state["epochs"])
-    publish(run.folder, recipe, config, state)
+    publish(run.folder, file, config, state)
     summary = summarise(config, benchmark, state["epochs"], state["cost"], hardware)
     files.write_json(run.folder / SUMMARY, summary)
 
@@ -89,6 +89,6 @@ def _measure_rest(run: Run, config: RunConfig, benchmark: Benchmark, epochs: lis
     chosen = epochs[select_epoch(epochs, config.training.selection, benchmark.task.metric)]
     missing = [split for split in SPLITS if split not in chosen]
     if missing:
-        predictor = run.predictor("best")
+        method, _ = load_weights(run.folder / "best")
         for split in missing:
-            chosen[split] = evaluate(predictor.method, benchmark.splits[split], config.training.eval_batch_size)
+            chosen[split] = evaluate(method, benchmark.splits[split], config.training.eval_batch_size)

@@ -16,10 +16,10 @@ from filelock import FileLock, Timeout
 
 from goodformer import files
 from goodformer.config.run import RunConfig
-from goodformer.fitted import DESCRIPTION, Predictor
-from goodformer.registry import InputError, unknown
+from goodformer.registry import InputError
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
+MODEL = "model.json"
 SHOWN = 5
 """Runs that a sentence names."""
 
@@ -42,7 +42,7 @@ class Run:
         """The run in a folder, or the one under ``root`` whose folder name or id begins with ``name``."""
         if (Path(name) / CONFIG).is_file():
             return cls(name)
-        if (Path(name) / DESCRIPTION).is_file():
+        if (Path(name) / MODEL).is_file():
             raise InputError(
                 f"{name} is a fitted model and no run, so it has no splits of its own; goodformer predict and "
                 "goodformer explain apply it to a file of rows."
@@ -77,14 +77,6 @@ class Run:
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         return (self.folder / SUMMARY).is_file()
-
-    def predictor(self, which: str = "best") -> Predictor:
-        """The trained method at the selected epoch (``best``) or the latest (``last``)."""
-        if which not in ("best", "last"):
-            raise unknown("weights", which, ("best", "last"))
-        if not (self.folder / which).is_dir():
-            raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
-        return Predictor.load(self.folder / which)
 
     def tidy(self) -> None:
         """Remove the folder of a run that could not begin, because its settings could not be built."""

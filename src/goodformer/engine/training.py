@@ -26,7 +26,7 @@ from goodformer.engine.record import peak_memory_mb
 from goodformer.engine.seeds import derive_seed, set_seed
 from goodformer.engine.selection import select_epoch, should_stop
 from goodformer.engine.store import EPOCHS, STATE
-from goodformer.fitted import Recipe, save_weights
+from goodformer.engine.weights import ModelFile, save_weights
 from goodformer.methods.base import Method
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
@@ -50,7 +50,7 @@ class Training:
         config: What to compute.
         benchmark: Data that carry the method's encodings.
         method: The method to train, its initial weights drawn from the run's seed.
-        recipe: How the method was built.
+        file: How the method was built.
         folder: The run's folder.
         watched: Splits that are measured after every epoch.
     """
@@ -60,12 +60,12 @@ class Training:
         config: RunConfig,
         benchmark: Benchmark,
         method: Method,
-        recipe: Recipe,
+        file: ModelFile,
         folder: Path,
         watched: Sequence[str] = SPLITS,
     ) -> None:
         self.watched = tuple(watched)
-        self.config, self.benchmark, self.method, self.recipe, self.folder = config, benchmark, method, recipe, folder
+        self.config, self.benchmark, self.method, self.file, self.folder = config, benchmark, method, file, folder
         self.epochs: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
         self.cost: dict[str, Any] = {"wall_seconds": 0.0, "peak_memory_mb": 0.0}
@@ -195,7 +195,7 @@ class Training:
         self.clock = now
         state = self.state()
         files.write(self.folder / STATE, lambda part: torch.save(state, part))
-        publish(self.folder, self.recipe, self.config, state)
+        publish(self.folder, self.file, self.config, state)
 
     def _devices(self) -> str:
         """What has computed the run so far, as torch calls it: cpu, or cuda, or both where it went on elsewhere."""
@@ -299,12 +299,12 @@ def load_state(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     return cast(dict[str, Any], state)
 
 
-def publish(folder: Path, recipe: Recipe, config: RunConfig, state: dict[str, Any]) -> None:
+def publish(folder: Path, file: ModelFile, config: RunConfig, state: dict[str, Any]) -> None:
     """Write what people and programs read of a saved state: epochs, selected and last weights."""
     epochs = state["epochs"]
     files.write_lines(folder / EPOCHS, epochs)
     last = state["average"].get("module", state["method"])
-    chosen = select_epoch(epochs, config.training.selection, recipe.task.metric)
+    chosen = select_epoch(epochs, config.training.selection, file.task.metric)
     for name, weights, position in (("last", last, len(epochs) - 1), ("best", state["best"], chosen)):
         about = {"run": config.id, "epoch": epochs[position]["epoch"], "dataset": config.dataset}
-        save_weights(folder / name, recipe, weights, about)
+        save_weights(folder / name, file.model_copy(update={"about": about}), weights)

@@ -22,7 +22,7 @@ from goodformer.explain import posthoc
 from goodformer.explain.agreement import agreement
 from goodformer.explain.fidelity import Fidelity, fidelity
 from goodformer.explain.record import edge_record, plain
-from goodformer.fitted import Predictions, Predictor
+from goodformer.fitted import FittedModel, Predictions
 from goodformer.registry import InputError, unknown
 from goodformer.spec import SPLITS, FeatureSpec
 
@@ -128,15 +128,15 @@ def explain_run(
         k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
         weights: ``best`` or ``last``.
     """
-    predictor = run.predictor(weights)
-    limits = (READABLE, MOST_ATOMS) if predictor.recipe.features == _molecular() else None
+    predictor = FittedModel.of_run(run, weights)
+    limits = (READABLE, MOST_ATOMS) if predictor.file.features == _molecular() else None
     graphs, names, note = _spread(run, split, count, limits)
     about = {"run": run.folder.name, **({"notes": [f"{note}."]} if note else {})}
     return explain_graphs(predictor, graphs, folder, names, k, about, picture_limit=count, note=note)
 
 
 def explain_graphs(
-    predictor: Predictor,
+    predictor: FittedModel,
     graphs: Sequence[Data] | GraphSet,
     folder: str | Path,
     names: Sequence[str] | None = None,
@@ -178,7 +178,7 @@ def explain_graphs(
     files.make_folder(place)
     report = {
         **(about or {}),
-        "method": predictor.recipe.method["name"],
+        "method": predictor.file.method["name"],
         "explanation": found.source,
         "fidelity": None if found.worth is None else found.worth.summary(),
         **_draw(found, place, k, picture_limit, single_pictures, form, _as_molecules(predictor, found), note),
@@ -190,7 +190,7 @@ def explain_graphs(
 
 
 def explain(
-    predictor: Predictor,
+    predictor: FittedModel,
     graphs: Sequence[Data] | GraphSet,
     names: Sequence[str] | None = None,
     k: int | None = None,
@@ -208,12 +208,12 @@ def explain(
     scores, source = scores_of(predictor, whole, answer)
     worth = None
     if measure:
-        worth = fidelity(lambda part: predictor.predict(part).probabilities, predictor.recipe.task, whole, scores, k)
+        worth = fidelity(lambda part: predictor.predict(part).probabilities, predictor.file.task, whole, scores, k)
     return Explained(whole, called, answer, scores, source, worth, smiles, classes or {})
 
 
 def scores_of(
-    predictor: Predictor, graphs: GraphSet, answer: Predictions | None = None, algorithm: str = "occlusion"
+    predictor: FittedModel, graphs: GraphSet, answer: Predictions | None = None, algorithm: str = "occlusion"
 ) -> tuple[list[Tensor], str]:
     """A score of each directed edge of each graph, and whether they are the method's ``own`` or ``post-hoc``.
 
@@ -249,7 +249,7 @@ def explain_agreement(
     """
     _check_alike(runs)
     graphs, names, _ = _spread(runs[0], split, count)
-    scores = [scores_of(run.predictor(weights), graphs)[0] for run in runs]
+    scores = [scores_of(FittedModel.of_run(run, weights), graphs)[0] for run in runs]
     found = agreement(graphs, scores, k)
     rows = zip(names, plain(found.correlation), plain(found.overlap), strict=True)
     report = {
@@ -277,13 +277,13 @@ def _check_alike(runs: Sequence[Run]) -> None:
                 )
 
 
-def _as_molecules(predictor: Predictor, found: Explained) -> Sequence[str | Data] | None:
+def _as_molecules(predictor: FittedModel, found: Explained) -> Sequence[str | Data] | None:
     """What draws the graphs as structural formulas: SMILES, or their own codes; None where they are no molecules."""
     if found.smiles is not None:
         return found.smiles
     if "attr" not in found.graphs.edge:
         return None
-    return list(found.graphs) if predictor.recipe.features == _molecular() else None
+    return list(found.graphs) if predictor.file.features == _molecular() else None
 
 
 def _molecular() -> FeatureSpec:

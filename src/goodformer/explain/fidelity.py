@@ -72,7 +72,7 @@ def fidelity(
     """Predict each graph whole, without its best-scored edges, with them alone, and likewise with random edges.
 
     Args:
-        predict: Probabilities of graphs, encodings attached by itself, e.g. those of `Predictor.predict`.
+        predict: Probabilities of graphs, encodings attached by itself, e.g. those of `FittedModel.predict`.
         task: What is predicted.
         graphs: The graphs.
         scores: For each graph a score of each directed edge, (E,), larger = more decisive.

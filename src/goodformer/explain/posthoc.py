@@ -167,7 +167,7 @@ def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorith
 
     Args:
         method: A trained method that can weigh edges; it is left in the mode it was found in.
-        graphs: Graphs that carry the method's encodings (`Predictor.prepare`).
+        graphs: Graphs that carry the method's encodings (`FittedModel.prepare`).
         batch_size: Graphs explained at once; the answer does not depend on it.
         algorithm: ``occlusion``, ``gradient`` (for graphs of many hundred edges) or ``mask`` (GNNExplainer's).
     """

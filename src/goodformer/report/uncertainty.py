@@ -14,6 +14,7 @@ from goodformer import files
 from goodformer.data import load_benchmark
 from goodformer.engine.record import identity, machine, source_commit, versions
 from goodformer.engine.store import Run, merge_lines
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.report import tables
 from goodformer.spec import SPLITS, Task
@@ -46,7 +47,7 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
         alpha: Share of usual graphs that may be called outside.
         level: Of the conformal sets.
     """
-    predictor = run.predictor(weights)
+    predictor = FittedModel.of_run(run, weights)
     benchmark = load_benchmark(**run.config.dataset).with_encodings(predictor.method.encodings)
     check_validation(benchmark.splits["id_val"])
     limits, there = {"train": TRAINING_GRAPHS}, [split for split in SPLITS if len(benchmark.splits[split])]
@@ -89,7 +90,7 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
 
 def save(run: Run, weights: str = "best", alpha: float = 0.05, score: str = DEFAULT) -> Sureness:
     """Fit how sure a run's predictor is and keep it beside its weights, so that its predictions tell."""
-    predictor = run.predictor(weights)
+    predictor = FittedModel.of_run(run, weights)
     splits = load_benchmark(**run.config.dataset).with_encodings(predictor.method.encodings).splits
     predictor.sureness = Sureness.fit(predictor, splits["train"], splits["id_val"], score, alpha)
     predictor.save(run.folder / weights)

@@ -208,12 +208,6 @@ def saved_in(folder: Path) -> bool:
     return (folder / DESCRIPTION).is_file()
 
 
-def remove_from(folder: Path) -> None:
-    """Take away what was fitted to other weights, the description first, so that nothing half is left."""
-    for name in (DESCRIPTION, TENSORS):
-        (folder / name).unlink(missing_ok=True)
-
-
 def check_validation(id_val: GraphSet) -> None:
     """Refuse to learn how sure predictions are from nothing."""
     if not len(id_val):

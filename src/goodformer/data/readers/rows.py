@@ -67,8 +67,8 @@ def read_blocks(
     Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record,
     whose properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.readers.json_lines`), or a
     molecule under the key that ``smiles`` names. A folder in the format of the TU collection is read whole; its
-    graph labels are the column ``label``. A table whose first line has the wanted column only when cut at commas, semicolons or tabs, not
-    at what its suffix says, is cut there (`separator_note`). Its text is UTF-8, or UTF-16 where it begins with the
+    graph labels are the column ``label``. A table whose first line has the wanted column only when cut at commas,
+    semicolons or tabs, not at what its suffix says, is cut there (`separator_note`). Its text is UTF-8, or UTF-16 where it begins with the
     byte-order mark that spreadsheet programs write.
 
     Args:

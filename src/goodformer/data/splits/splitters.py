@@ -70,7 +70,8 @@ def make_split(
 
     ``scaffold``, ``size``, ``cluster`` and ``column:NAME`` order their domains (`goodformer.data.splits.domains`) and
     give the first to train, the next to val and the last to test; then id_val and id_test leave train at random,
-    with all classes in proportion and rows of the same molecule together (unless there are too few molecules to fill the parts).
+    with all classes in proportion and rows of the same molecule together (unless there are too few
+    molecules to fill the parts).
     Where there are two domains only, val and test share the second. A class that only val or test would have takes the
     smallest domain that holds it into train, for which train gives another where it must. ``random`` keeps no domain
     apart but molecules together, ``file:PATH`` reads what `Split.save` wrote, and ``auto`` is scaffold for SMILES and

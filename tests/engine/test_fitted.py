@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from goodformer.data import Benchmark, GraphSet
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.store import Run
-from goodformer.fitted import Predictor, Recipe
+from goodformer.engine.weights import ModelFile
+from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 from goodformer.uncertainty.domain import DOMAIN_SCORES
@@ -27,8 +28,8 @@ def saved(finished: Run, tmp_path: Path) -> Path:
 
 
 def test_a_saved_predictor_says_the_same(explained: Run, benchmark: Benchmark, tmp_path: Path) -> None:
-    first = explained.predictor()
-    second = Predictor.load(first.save(tmp_path / "copy"))
+    first = FittedModel.of_run(explained)
+    second = FittedModel.load(first.save(tmp_path / "copy"))
     graphs = benchmark.splits["test"]
     assert torch.equal(first.predict(graphs).logits, second.predict(graphs).logits)
     assert second.recipe == first.recipe
@@ -37,7 +38,7 @@ def test_a_saved_predictor_says_the_same(explained: Run, benchmark: Benchmark, t
 
 
 def test_predictions_come_in_the_order_of_the_graphs(explained: Run, benchmark: Benchmark) -> None:
-    predictor, graphs = explained.predictor(), list(benchmark.splits["test"])
+    predictor, graphs = FittedModel.of_run(explained), list(benchmark.splits["test"])
     whole = predictor.predict(graphs, batch_size=7)
     assert len(whole) == len(graphs)
     assert torch.allclose(whole.probabilities.sum(-1), torch.ones(len(graphs)), atol=1e-5)
@@ -52,7 +53,7 @@ def test_predictions_come_in_the_order_of_the_graphs(explained: Run, benchmark: 
 
 
 def test_edge_scores_follow_the_edges_of_the_graph(explained: Run, benchmark: Benchmark) -> None:
-    predictor, graph = explained.predictor(), benchmark.splits["test"][3]
+    predictor, graph = FittedModel.of_run(explained), benchmark.splits["test"][3]
     order = torch.randperm(graph.num_edges, generator=torch.Generator().manual_seed(0))
     shuffled = Data(x=graph.x, edge_index=graph.edge_index[:, order])
     straight, mixed = predictor.predict([graph]).edge_scores, predictor.predict([shuffled]).edge_scores
@@ -62,11 +63,11 @@ def test_edge_scores_follow_the_edges_of_the_graph(explained: Run, benchmark: Be
 
 
 def test_a_method_without_explanation_has_no_scores(finished: Run, benchmark: Benchmark) -> None:
-    assert finished.predictor().predict(benchmark.splits["test"]).edge_scores is None
+    assert FittedModel.of_run(finished).predict(benchmark.splits["test"]).edge_scores is None
 
 
 def test_evaluation_equals_the_runs_record(finished: Run, benchmark: Benchmark) -> None:
-    predictor = finished.predictor()
+    predictor = FittedModel.of_run(finished)
     assert finished.summary is not None
     assert predictor.evaluate(benchmark.splits["val"])["accuracy"] == finished.summary["ood_val"]
     assert evaluate(predictor.method, benchmark.splits["val"]) == predictor.evaluate(list(benchmark.splits["val"]))
@@ -77,7 +78,7 @@ def test_evaluation_equals_the_runs_record(finished: Run, benchmark: Benchmark) 
 def test_unlabelled_graphs_without_features_or_edges_are_predicted(explained: Run) -> None:
     lonely = Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=1)
     pair = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    found = explained.predictor().predict([lonely, pair])
+    found = FittedModel.of_run(explained).predict([lonely, pair])
     assert found.logits.isfinite().all()
     assert found.edge_scores is not None
     assert [len(scores) for scores in found.edge_scores] == [0, 2]
@@ -85,12 +86,12 @@ def test_unlabelled_graphs_without_features_or_edges_are_predicted(explained: Ru
 
 def test_loading_leaves_the_callers_randomness(finished: Run) -> None:
     before = torch.random.get_rng_state()
-    finished.predictor("last")
+    FittedModel.of_run(finished, "last")
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_bad_graphs_are_named_by_their_position(finished: Run, benchmark: Benchmark) -> None:
-    predictor, good = finished.predictor(), benchmark.splits["test"][0]
+    predictor, good = FittedModel.of_run(finished), benchmark.splits["test"][0]
     spoilt = Data(x=good.x.clone(), edge_index=good.edge_index)
     spoilt.x[1] = float("nan")
     empty = Data(x=torch.empty(0, 1), edge_index=torch.empty(2, 0, dtype=torch.long))
@@ -106,7 +107,7 @@ def test_bad_graphs_are_named_by_their_position(finished: Run, benchmark: Benchm
 
 
 def test_bad_sets_are_refused_too(finished: Run, benchmark: Benchmark) -> None:
-    predictor, graphs = finished.predictor(), benchmark.splits["test"]
+    predictor, graphs = FittedModel.of_run(finished), benchmark.splits["test"]
     x = graphs.node["x"].clone()
     x[int(graphs.node_ptr[4])] = float("inf")
     with pytest.raises(InputError, match="graph 4 has NaN or infinity"):
@@ -119,8 +120,10 @@ def test_bad_sets_are_refused_too(finished: Run, benchmark: Benchmark) -> None:
 
 def test_codes_are_wanted_where_the_model_knows_codes() -> None:
     spec = FeatureSpec(node=Features.categorical(5, 3), edge=Features.continuous(2))
-    recipe = Recipe({"name": "gin", "dim": 8}, {"name": "erm"}, spec, Task("binary", 2, "rocauc"))
-    predictor = Predictor(recipe.build(), recipe)
+    recipe = ModelFile(
+        model={"name": "gin", "dim": 8}, method={"name": "erm"}, features=spec, task=Task("binary", 2, "rocauc")
+    )
+    predictor = FittedModel(recipe.build(), recipe)
     edges = torch.tensor([[0, 1], [1, 0]])
     good = Data(x=torch.zeros(2, 2, dtype=torch.long), edge_index=edges, edge_attr=torch.ones(2, 2))
     found = predictor.predict([good])
@@ -159,7 +162,7 @@ def change(folder: Path, **fields: Any) -> None:
 def test_damaged_and_foreign_files_get_one_sentence(saved: Path, damage: Any, words: str) -> None:
     damage(saved)
     with pytest.raises(InputError, match=words) as caught:
-        Predictor.load(saved)
+        FittedModel.load(saved)
     assert "\n" not in str(caught.value)
 
 
@@ -167,9 +170,9 @@ def test_a_truncated_file_is_noticed(saved: Path) -> None:
     path = saved / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(InputError, match="truncated"):
-        Predictor.load(saved)
+        FittedModel.load(saved)
     with pytest.raises(InputError, match="holds no saved model"):
-        Predictor.load(saved / "nowhere")
+        FittedModel.load(saved / "nowhere")
 
 
 def test_loading_never_executes_code(saved: Path) -> None:
@@ -183,23 +186,23 @@ def test_loading_never_executes_code(saved: Path) -> None:
     (saved / "weights.safetensors").write_bytes(content)
     change(saved, weights={"file": "weights.safetensors", "sha256": hashlib.sha256(content).hexdigest()})
     with pytest.raises(InputError, match="not a safetensors file"):
-        Predictor.load(saved)
+        FittedModel.load(saved)
     assert not (saved / "exploded").exists()
 
 
 # ---------------------------------------------------------------- how sure
 
 
-def sure(run: Run, benchmark: Benchmark, score: str = DEFAULT, alpha: float = 0.2) -> Predictor:
+def sure(run: Run, benchmark: Benchmark, score: str = DEFAULT, alpha: float = 0.2) -> FittedModel:
     """A predictor that knows how sure it is."""
-    predictor = run.predictor()
+    predictor = FittedModel.of_run(run)
     splits = benchmark.splits
     predictor.sureness = Sureness.fit(predictor, splits["train"], splits["id_val"], score, alpha)
     return predictor
 
 
 def test_without_sureness_nothing_is_claimed(finished: Run, benchmark: Benchmark) -> None:
-    answer = finished.predictor().predict(benchmark.splits["test"])
+    answer = FittedModel.of_run(finished).predict(benchmark.splits["test"])
     assert (answer.calibrated, answer.domain_score, answer.outside) == (None, None, None)
 
 
@@ -232,7 +235,7 @@ def test_calibrated_probabilities_divide_the_logits(finished: Run, benchmark: Be
 
 def test_sureness_is_saved_with_the_folder_bit_for_bit(explained: Run, benchmark: Benchmark, tmp_path: Path) -> None:
     first = sure(explained, benchmark, "mahalanobis")
-    second = Predictor.load(first.save(tmp_path / "copy"))
+    second = FittedModel.load(first.save(tmp_path / "copy"))
     one, two = first.predict(benchmark.splits["test"]), second.predict(benchmark.splits["test"])
     for name in ("logits", "calibrated", "domain_score", "outside"):
         assert torch.equal(getattr(one, name), getattr(two, name))
@@ -241,19 +244,19 @@ def test_sureness_is_saved_with_the_folder_bit_for_bit(explained: Run, benchmark
 def test_new_weights_take_old_sureness_away(finished: Run, benchmark: Benchmark, tmp_path: Path) -> None:
     folder = sure(finished, benchmark).save(tmp_path / "copy")
     assert (folder / "sureness.json").is_file()
-    finished.predictor("last").save(folder)
+    FittedModel.of_run(finished, "last").save(folder)
     assert not list(folder.glob("sureness*"))
-    assert Predictor.load(folder).sureness is None
+    assert FittedModel.load(folder).sureness is None
 
 
 def test_sureness_of_other_weights_is_refused(
     finished: Run, explained: Run, benchmark: Benchmark, tmp_path: Path
 ) -> None:
-    mine, other = sure(finished, benchmark).save(tmp_path / "a"), explained.predictor().save(tmp_path / "b")
+    mine, other = sure(finished, benchmark).save(tmp_path / "a"), FittedModel.of_run(explained).save(tmp_path / "b")
     for name in ("sureness.json", "sureness.safetensors"):
         shutil.copy(mine / name, other / name)
     with pytest.raises(InputError, match="belongs to other weights"):
-        Predictor.load(other)
+        FittedModel.load(other)
 
 
 @pytest.mark.parametrize("kind", ["finished", "explained"])
@@ -269,7 +272,7 @@ def test_a_method_that_keeps_its_embedding_is_asked_for_it(finished: Run, benchm
     from goodformer.methods.base import Method
     from goodformer.uncertainty.observe import observe
 
-    predictor, graphs = finished.predictor(), benchmark.splits["id_val"]
+    predictor, graphs = FittedModel.of_run(finished), benchmark.splits["id_val"]
     given = observe(predictor, graphs).embedding
     predictor.method.predict = lambda batch: Method.predict(predictor.method, batch)  # type: ignore[method-assign]
     asked = observe(predictor, graphs).embedding
@@ -280,7 +283,9 @@ def test_a_method_that_keeps_its_embedding_is_asked_for_it(finished: Run, benchm
 
 
 def test_a_subclass_with_logits_of_its_own_keeps_them(benchmark: Benchmark) -> None:
-    recipe = Recipe({"name": "gin", "dim": 8}, {"name": "plain"}, benchmark.features, benchmark.task)
+    recipe = ModelFile(
+        model={"name": "gin", "dim": 8}, method={"name": "plain"}, features=benchmark.features, task=benchmark.task
+    )
     method = recipe.build().eval()
     batch = benchmark.splits["test"].batch([0, 1, 2])
     assert torch.equal(method.predict(batch).logits, method(batch))
@@ -288,7 +293,7 @@ def test_a_subclass_with_logits_of_its_own_keeps_them(benchmark: Benchmark) -> N
 
 
 def test_goodformers_signals_are_those_of_its_attention(explained: Run, benchmark: Benchmark) -> None:
-    predictor = explained.predictor()
+    predictor = FittedModel.of_run(explained)
     batch = predictor.prepare(benchmark.splits["id_val"]).batch(list(range(8)))
     with torch.no_grad():
         found = predictor.method.model.disentangle(batch, both=False)  # type: ignore[operator]
@@ -305,6 +310,6 @@ def test_goodformers_signals_are_those_of_its_attention(explained: Run, benchmar
 def test_no_validation_graph_is_refused(finished: Run, benchmark: Benchmark) -> None:
     nothing = benchmark.splits["id_val"].subset([])
     with pytest.raises(InputError, match="no validation graph"):
-        Sureness.fit(finished.predictor(), benchmark.splits["train"], nothing)
+        Sureness.fit(FittedModel.of_run(finished), benchmark.splits["train"], nothing)
     with pytest.raises(InputError, match="not offered by this method"):
-        Sureness.fit(finished.predictor(), benchmark.splits["train"], benchmark.splits["id_val"], "temperature")
+        Sureness.fit(FittedModel.of_run(finished), benchmark.splits["train"], benchmark.splits["id_val"], "temperature")

@@ -1,0 +1,124 @@
+"""Weights on disk: ``model.json`` describes a method, ``weights.safetensors`` holds its tensors; neither holds code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import safetensors
+import safetensors.torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
+
+import goodformer
+from goodformer import files
+from goodformer.engine.seeds import own_randomness
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method
+from goodformer.models import MODELS
+from goodformer.registry import InputError, Registry, first_mistake
+from goodformer.spec import FeatureSpec, Task
+
+T = TypeVar("T")
+FORMAT, VERSION = "goodformer-predictor", 1
+DESCRIPTION, WEIGHTS = "model.json", "weights.safetensors"
+DERIVED = ("sureness.json", "sureness.safetensors")
+"""Files that were fitted to the weights beside them; new weights remove them, the description first."""
+
+
+class ModelFile(BaseModel):
+    """The content of ``model.json``: all that is needed to build a method before it has weights.
+
+    Attributes:
+        model: Name of the model and its settings.
+        method: Name of the method and its settings.
+        features: What nodes and edges carry.
+        task: What is predicted.
+        about: Where the weights come from and what their answers mean.
+        sha256: Checksum of the weights, empty before there are any.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    model: dict[str, Any]
+    method: dict[str, Any]
+    features: FeatureSpec
+    task: Task
+    about: dict[str, Any] = {}
+    sha256: str = ""
+
+    def build(self) -> Method:
+        """Return the method with fresh weights, drawn from the global generators."""
+        model = _built(MODELS, self.model, self.features)
+        return _built(METHODS, self.method, model, self.task)
+
+
+def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> ModelFile:
+    """Write a method's weights and description into a folder that `load_weights` reads."""
+    files.make_folder(folder)
+    for name in DERIVED:
+        (folder / name).unlink(missing_ok=True)
+    content = safetensors.torch.save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
+    sha256 = hashlib.sha256(content).hexdigest()
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "goodformer": goodformer.__version__,
+        **file.model_dump(mode="json", exclude={"sha256"}),
+        "weights": {"file": WEIGHTS, "sha256": sha256},
+    }
+    files.write_bytes(folder / WEIGHTS, content)
+    files.write_json(folder / DESCRIPTION, description)
+    return file.model_copy(update={"sha256": sha256})
+
+
+def load_weights(folder: Path) -> tuple[Method, ModelFile]:
+    """Read what `save_weights` wrote; nothing in the folder is ever executed."""
+    file = read_description(folder)
+    weights = _read_tensors(folder / WEIGHTS, file.sha256)
+    with own_randomness():
+        method = file.build()
+    try:
+        method.load_state_dict(weights)
+    except RuntimeError:
+        raise InputError(f"the weights in {folder} do not fit the model they describe; train again.") from None
+    return method.eval(), file
+
+
+def read_description(folder: Path) -> ModelFile:
+    """Read and check ``model.json``."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise InputError(f"{folder} holds no saved model ({DESCRIPTION} is missing); give a folder that fit wrote.")
+    found = files.read_json(path)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise InputError(f"{path} was not written by goodformer; give a folder best or last of a run.")
+    if found.get("version") != VERSION:
+        raise InputError(f"{path} has version {found.get('version')!r}; this goodformer reads version {VERSION}.")
+    fields = {name: found.get(name) for name in ("model", "method", "features", "task")}
+    weights = found.get("weights")
+    sha256 = weights.get("sha256") if isinstance(weights, dict) else None
+    try:
+        return ModelFile(**fields, about=found.get("about") or {}, sha256=sha256 or "")
+    except ValidationError as error:
+        raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
+
+
+def _read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); restore it or train again.") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise InputError(f"{path} is truncated or belongs to another model; restore it or train again.")
+    try:
+        return dict(safetensors.torch.load(content))
+    except safetensors.SafetensorError:
+        raise InputError(f"{path} is not a safetensors file; restore it or train again.") from None
+
+
+def _built(registry: Registry[T], part: Mapping[str, Any], *more: Any) -> T:
+    """Build what a part of a configuration describes."""
+    return registry.build(part["name"], *more, **{name: value for name, value in part.items() if name != "name"})
