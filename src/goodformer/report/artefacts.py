@@ -13,7 +13,8 @@ from goodformer.config.run import RunConfig
 from goodformer.registry import InputError, unknown
 from goodformer.report import paper
 from goodformer.report.compare import BUDGET, Comparison
-from goodformer.report.rows import ALL, Competitor, competitors
+from goodformer.report.rows import ALL, Row
+from goodformer.report.rows import rows as named_rows
 from goodformer.report.tables import Record
 
 FULL, SHORT, REDUCED = "full", "short", BUDGET
@@ -115,11 +116,11 @@ class Block:
     title: str
     columns: tuple[Column, ...]
     note: str = ""
-    quoted: tuple[Competitor, ...] = ()
+    quoted: tuple[Row, ...] = ()
     unit: str = ""
 
     @property
-    def rows(self) -> list[Competitor]:
+    def rows(self) -> list[Row]:
         """All rows of its columns."""
         run = [row for column in self.columns for row in column.comparison.rows]
         return list({row.name: row for row in (*self.quoted, *run)}.values())
@@ -207,7 +208,7 @@ ALIKE_NOTE = (
 @cache
 def _comparison(dataset: str, rows: str, seeds: int, budget: str, overrides: tuple[str, ...]) -> Comparison:
     settings = json.loads(dataset)
-    return Comparison(settings, tuple(competitors(rows, settings["name"])), tuple(range(seeds)), budget, overrides)
+    return Comparison(settings, tuple(named_rows(rows, settings["name"])), tuple(range(seeds)), budget, overrides)
 
 
 def compared(
@@ -251,7 +252,7 @@ def _main(budget: str, seeds: int) -> list[Block]:
         same = Block("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), ALIKE_NOTE)
         return [Block("Main table", columns, COMMON), same]
     concept = _columns(CONCEPT, f"{ERM_ALIKE},goodformer", budget, seeds, figure="concept", beside="GOOD")
-    quoted = tuple(competitors("erm,irm,vrex,dir,gsat,ciga", "good-motif"))
+    quoted = tuple(named_rows("erm,irm,vrex,dir,gsat,ciga", "good-motif"))
     note = (
         "The paper has no concept shift; GOOD: that benchmark's leaderboard (github.com/divelab/GOOD), ten runs on GIN."
     )
@@ -396,7 +397,7 @@ def narrowed(blocks: Sequence[Block], datasets: str | None = None, methods: str 
     Args:
         blocks: Blocks of an artefact.
         datasets: Names of data sets, separated by commas.
-        methods: Rows as in `goodformer.report.rows.competitors`.
+        methods: Rows as in `goodformer.report.rows.rows`.
     """
     names = None if datasets is None else _datasets(blocks, datasets)
     kept = [replace(block, columns=tuple(_narrowed(block.columns, names, methods))) for block in blocks]
@@ -423,7 +424,7 @@ def _narrowed(columns: Iterable[Column], datasets: Sequence[str] | None, methods
         name = comparison.dataset["name"]
         if datasets is not None and name not in datasets:
             continue
-        wanted = None if methods is None else {row.name for row in competitors(methods, name)}
+        wanted = None if methods is None else {row.name for row in named_rows(methods, name)}
         rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)
         if rows:
             yield column if rows == comparison.rows else replace(column, comparison=replace(comparison, rows=rows))

@@ -18,7 +18,8 @@ from goodformer.data import load_benchmark
 from goodformer.executors import local as runner
 from goodformer.registry import InputError
 from goodformer.report.paper import published
-from goodformer.report.rows import ALL, BASELINE, Competitor, competitors
+from goodformer.report.rows import ALL, BASELINE, Row
+from goodformer.report.rows import rows as named_rows
 from goodformer.report.tables import PERCENT, Record, clock_of, moments, read_records
 
 REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc")
@@ -33,14 +34,14 @@ class Comparison:
 
     Args:
         dataset: Name of a data set and the settings given for it.
-        rows: The competitors.
+        rows: The rows of the table.
         seeds: Seeds every row is trained with.
         budget: Name of a budget.
         overrides: Settings of all rows, ``part.setting=value``.
     """
 
     dataset: Mapping[str, Any]
-    rows: tuple[Competitor, ...]
+    rows: tuple[Row, ...]
     seeds: tuple[int, ...]
     budget: str = BUDGET
     overrides: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ class Comparison:
         """The run of every row and seed, seed by seed so that a whole table is there early."""
         return {(row.name, seed): self._config(row, seed) for seed in self.seeds for row in self.rows}
 
-    def _config(self, row: Competitor, seed: int) -> RunConfig:
+    def _config(self, row: Row, seed: int) -> RunConfig:
         try:
             return row.configure(self.dataset, self.budget, seed, self.overrides)
         except InputError as error:
@@ -68,7 +69,7 @@ def plan(
 
     Args:
         dataset: ``{"name": ..., **settings}``.
-        methods: Rows, see `goodformer.report.rows.competitors`.
+        methods: Rows, see `goodformer.report.rows.rows`.
         seeds: Number of seeds, 0 and up.
         budget: Name of a budget, the same for all rows.
         overrides: ``part.setting=value`` for all rows.
@@ -76,7 +77,7 @@ def plan(
     given, rest = _split(dataset, overrides)
     benchmark_keys(given)  # a mistake of the data set or the budget is not one of the first row
     check_budget(budget)
-    rows = tuple(competitors(methods, given["name"]))
+    rows = tuple(named_rows(methods, given["name"]))
     comparison = Comparison(given, rows, tuple(range(seeds)), budget, rest)
     _ = comparison.configs  # any mistake shows before the first run
     return comparison
@@ -157,7 +158,7 @@ def report(
 
 
 def _row(
-    comparison: Comparison, row: Competitor, found: Mapping[str, Record], failures: Mapping[str, str], clock: str
+    comparison: Comparison, row: Row, found: Mapping[str, Record], failures: Mapping[str, str], clock: str
 ) -> dict[str, Any]:
     """One row of the report."""
     configs = {seed: comparison.configs[row.name, seed] for seed in comparison.seeds}
@@ -186,7 +187,7 @@ def figure(name: str, done: Iterable[Record]) -> dict[str, Any] | None:
     return None if found is None else {"mean": found[0], "std": found[1] if len(found) > 1 else None}
 
 
-def _published(figure: str, dataset: Mapping[str, Any], row: Competitor) -> dict[str, float] | None:
+def _published(figure: str, dataset: Mapping[str, Any], row: Row) -> dict[str, float] | None:
     found = published(figure, dataset, row.published)
     return None if found is None else {"mean": found[0], "std": found[1]}
 

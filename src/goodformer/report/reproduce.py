@@ -20,7 +20,7 @@ from goodformer.report import compare, headline
 from goodformer.report.artefacts import ARTEFACTS, FIGURES, INFERENCE, Artefact, Block, Column, Figure
 from goodformer.report.compare import Comparison
 from goodformer.report.pace import Paces, duration
-from goodformer.report.rows import ALL, PAPER, Competitor
+from goodformer.report.rows import ALL, PAPER, Row
 from goodformer.report.sheets import ABSENT, NOT_RUN, RULES, Cell, Sheet, chance, over, ranked, unrepeated
 from goodformer.report.tables import Record, insert, lines, moments, written
 
@@ -216,7 +216,7 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
     }
 
 
-def _entry(column: Column, row: Competitor, found: Mapping[str, Record]) -> dict[str, Any]:
+def _entry(column: Column, row: Row, found: Mapping[str, Record]) -> dict[str, Any]:
     """What is known of a row in a column: ``seeds`` of the runs it has (``of``) are done, ``told`` have the figure."""
     comparison, figure = column.comparison, FIGURES[column.figure]
     configs = [comparison.configs[row.name, seed] for seed in comparison.seeds if row in comparison.rows]
