@@ -15,11 +15,7 @@ INFERENCE = "inference"
 """Kind of the records of inference times, and the metric they contain."""
 TRAINING_GRAPHS, TEST_GRAPHS = 18_000, 3_000
 """Seconds are scaled to this many graphs: the training and the OOD test graphs of GOOD-Motif."""
-SELECTION_NAMES = {
-    "ood_val": f"{SPLIT_NAMES['val']} graphs",
-    "id_val": f"{SPLIT_NAMES['id_val']} graphs",
-    "last": "last epoch",
-}
+SELECTION_NAMES = {"ood_val": SPLIT_NAMES["val"], "id_val": SPLIT_NAMES["id_val"], "last": "last epoch"}
 """Names of the rules that choose the reported epoch."""
 CHANCE = {
     **dict.fromkeys(("good-motif", "sp-motif", "good-twitter"), 100 / 3),

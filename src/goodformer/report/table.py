@@ -123,7 +123,8 @@ class Table:
                 parts.append([0])
             parts[-1].append(place)
         bodies = ["\n".join(self._part(part, texts, widths, width)) for part in parts]
-        return "\n\n".join(part for part in (self.title, *bodies, self.note) if part)
+        title, note = (textwrap.fill(text, width) if width else text for text in (self.title, self.note))
+        return "\n\n".join(part for part in (title, *bodies, note) if part)
 
     def _part(
         self, places: Sequence[int], texts: Sequence[Sequence[str]], widths: Sequence[int], width: int | None
@@ -133,7 +134,12 @@ class Table:
         if width is not None and sum(own.values()) + GAP * (len(own) - 1) > width:
             last = places[-1]
             own[last] = max(20, width - sum(own[place] + GAP for place in places[:-1]))
-        right = {place for place in places if any(row[place].value is not None for row in self.rows)}
+        cells = {place: [row[place] for row in self.rows] for place in places}
+        right = {  # numbers alone are aligned to the right, numbers with deviations to the left
+            place
+            for place, column in cells.items()
+            if any(cell.value is not None for cell in column) and not any(c.deviation or c.remark for c in column)
+        }
 
         def lines(row: Sequence[str]) -> list[str]:
             folded = {k: textwrap.wrap(row[k], own[k]) if len(row[k]) > own[k] else [row[k]] for k in places}
