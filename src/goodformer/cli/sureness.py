@@ -66,21 +66,14 @@ def command(
 def _rank(path: Path, page: Path | None, as_json: bool) -> None:
     """One row a domain score, over all records."""
     from goodformer.report import uncertainty as sureness
-    from goodformer.uncertainty.uncertainty import DEFAULT
 
     found = sureness.read_records(path)
-    rows = sureness.rank(found)
     if page:
         typer.echo(f"{page} {'rewritten' if sureness.write(found, page) else 'is up to date'}", err=True)
-        return
-    if as_json:
-        output.document({"best": sureness.best(found), "default": DEFAULT, "scores": rows})
-        return
-    keys = ["score", "auroc_val", "auroc", "lowest", "fpr95", "outside_id", "outside", "runs", "data_sets"]
-    columns = ["score", "AUROC val", "AUROC test", "lowest", "FPR95", "outside ID", "outside OOD", "runs", "data sets"]
-    note = f"best on validation, of those with a model that every run has: {sureness.best(found)}; default: {DEFAULT}"
-    title = "shifted against in-distribution graphs, best on validation first; all but AUROC val are of test graphs"
-    output.table(columns, [[row[key] for key in keys] for row in rows], title, note)
+    elif as_json:
+        output.document({"best": sureness.best(found), "default": sureness.DEFAULT, "scores": sureness.rank(found)})
+    else:
+        output.show(sureness.ranking(found))
 
 
 def _show(name: str, record: dict[str, Any]) -> None:
