@@ -38,7 +38,8 @@ from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.explain.explanation import explain
 from goodformer.fitted import FittedModel
-from goodformer.methods import METHODS, Method
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method
 from goodformer.models import MODELS
 from goodformer.spec import SPLITS, Encoding, Task
 from goodformer.transforms import encode

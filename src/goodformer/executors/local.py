@@ -160,7 +160,7 @@ def uncut(config: RunConfig) -> bool:
 
     Settings decide, never a label: runs of one id have records of one content, whatever budget asked for them.
     """
-    graphs = DATASETS.settings(config.dataset["name"]).model_fields.get("graphs")
+    graphs = DATASETS.settings(config.dataset["name"]).get("graphs")
     return graphs is None or bool(config.dataset["graphs"] >= graphs.default)
 
 
