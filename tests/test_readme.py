@@ -120,12 +120,7 @@ def test_settings_named_in_pages_exist() -> None:
     from goodformer.models import MODELS
 
     parts = {"dataset": DATASETS, "method": METHODS, "model": MODELS}
-    known = {
-        f"{part}.{name}"
-        for part, reg in parts.items()
-        for key in reg.entries
-        for name in reg.settings(key).model_fields
-    }
+    known = {f"{part}.{name}" for part, reg in parts.items() for key in reg for name in reg.settings(key)}
     known |= {f"training.{name}" for name in TrainingConfig.model_fields} | set(RunConfig.model_fields)
     for page in PAGES:
         for block in blocks(page, "sh"):

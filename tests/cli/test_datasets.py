@@ -14,7 +14,7 @@ from tests.cli.conftest import Command
 def test_list_tells_domains_and_metric_without_loading(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goodformer.data.load_benchmark", None)
     rows = {row["name"]: row for row in command("datasets", "--json").json}
-    assert set(rows) == set(DATASETS.entries)
+    assert set(rows) == set(DATASETS)
     assert rows["good-motif"]["domains"] == "basis, size"
     assert rows["good-motif"]["task"] == "3 classes, accuracy"
     shown = " ".join(command("datasets").out.split())

@@ -76,7 +76,7 @@ def killed(root: str, config: RunConfig, place: str) -> int:
 
 
 def main(root: str, path: str) -> None:
-    METHODS.entries["noisy"] = Noisy
+    METHODS.add("noisy", Noisy)
     torch.set_num_threads(1)
     config = RunConfig.from_yaml(path)
     run = Run(Path(root) / config.folder_name)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
-from goodformer.methods import METHODS, Method
-from goodformer.methods.base import losses
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method, losses
 from goodformer.models import MODELS
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch, graphs

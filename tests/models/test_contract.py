@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
-from goodformer.models import MODELS, GraphModel
+from goodformer.models import MODELS
+from goodformer.models.base import GraphModel
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch, graphs, relabelled
 

@@ -79,7 +79,7 @@ class Row:
         lines = []
         for path in self.borrowed:
             part, _, setting = path.partition(".")
-            if part != "model" or setting in MODELS.settings(model).model_fields:
+            if part != "model" or setting in MODELS.settings(model):
                 lines.append(f"{path}={json.dumps(ours[part][setting])}")
         return configure(dataset, self.method, model, self.preset, budget, seed, [*lines, *self.overrides, *overrides])
 
