@@ -79,7 +79,7 @@ def test_a_card_fits_a_narrow_terminal(command: Command, monkeypatch: pytest.Mon
     names = list(SPLIT_NAMES.values())
     rows = [name for line in lines[start:] for name in names if line.strip().startswith(f"{name} ")]
     assert rows[:5] == names
-    cells = [line.split() for line in lines[start:] if line.strip().startswith("OOD test ")][0]
+    cells = next(line.split() for line in lines[start:] if line.strip().startswith("OOD test "))
     assert len([cell for cell in cells if cell == "/"]) == 2  # one line per split: no cell was folded
 
 
