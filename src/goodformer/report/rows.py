@@ -165,7 +165,7 @@ def _known() -> dict[str, Row]:
 
 def _pair(method: str, model: str, dataset: str) -> Row:
     """Return the row of a method on a model; the one with a name of its own if that is the same pair."""
-    METHODS[method], MODELS[model]  # unknown names get the registries' suggestions
+    METHODS.describe(method), MODELS.describe(model)  # unknown names get the suggestions of the registries
     for one in _known().values():
         if (one.method, one.model_on(dataset)) == (method, model) and not one.borrowed:
             return one
