@@ -124,10 +124,10 @@ class Description:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Description:
         """Return the description that `to_json` stored; raises an error if anything in it is not as written there."""
-        settings = [
-            Setting(**{key: tuple(value) if isinstance(value, list) else value for key, value in one.items()})
-            for one in found["settings"]
-        ]
+        settings = []
+        for one in found["settings"]:
+            fields: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in one.items()}
+            settings.append(Setting(**fields))
         if not (isinstance(found["about"], str) and isinstance(found["in_words"], str)):
             raise InputError("the description has no text.")
         return cls(found["about"], found["in_words"], tuple(settings))

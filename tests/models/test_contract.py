@@ -1,4 +1,4 @@
-"""What every registered model must keep."""
+"""The contract of every registered model."""
 
 from __future__ import annotations
 

@@ -142,10 +142,11 @@ def _show_splits(card: dict[str, Any]) -> None:
     rows = []
     for split, row in card["statistics"].items():
         domains = row.get("domains") or {}
-        sizes = (row.get(key) for key in ("mean_nodes", "max_nodes", "mean_edges"))
+        found = (row.get(key) for key in ("mean_nodes", "max_nodes", "mean_edges"))
+        sizes = (None if size is None else round(size) for size in found)
         balance, seen = _percents(row.get("class_balance", [])), _percents([card["seen_in_training"][split]])
         rows.append([SPLIT_NAMES[split], row["graphs"], *sizes, balance, domains.get("number", len(domains)), seen])
-    columns = ["split", "graphs", "nodes", "max", "edges", "balance, %", "domains", "seen, %"]
+    columns = ["split", "graphs", "nodes", "max", "edges", "balance %", "domains", "seen %"]
     task = card["task"]
     outputs = f"{task['outputs']} {'classes' if task['kind'] == 'multiclass' else 'binary target(s)'}"
     title = (
@@ -162,7 +163,7 @@ def _show_splits(card: dict[str, Any]) -> None:
 def _show_few(rows: list[dict[str, Any]]) -> None:
     """Print one row per domain of each split."""
     shown = [[SPLIT_NAMES[row["split"]], row["domain"], row["graphs"], _percents(row["class_balance"])] for row in rows]
-    output.table(["split", "domain", "graphs", "balance, %"], shown, title="class balance by domain")
+    output.table(["split", "domain", "graphs", "balance %"], shown, title="class balance by domain")
 
 
 def _show_many(splits: dict[str, dict[str, Any]]) -> None:
@@ -179,7 +180,7 @@ def _show_many(splits: dict[str, dict[str, Any]]) -> None:
         quartiles = "; ".join(_percents(points) for points in row.get("balance_quartiles", [])) or None
         ends = (end(row.get("largest")), end(row.get("smallest")))
         rows.append([SPLIT_NAMES[split], row["domains"], *ends, row.get("counted", 0), quartiles])
-    columns = ["split", "domains", "largest", "smallest", "counted", "quartiles, %"]
+    columns = ["split", "domains", "largest", "smallest", "counted", "quartiles %"]
     note = f"quartiles: of each balance over the counted domains, those with at least {COUNTED} graphs"
     output.table(columns, rows, title="class balance over domains", note=note)
 

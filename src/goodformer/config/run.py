@@ -145,12 +145,12 @@ class RunConfig(Checked):
         """Return the configuration as YAML text."""
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
-    def with_seed(self, seed: int) -> Self:
+    def with_seed(self, seed: int) -> RunConfig:
         """Return the configuration with another seed; nothing else is checked again."""
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(f"seed = {seed!r} is not accepted; give a whole number from 0 on.")
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return self.model_construct(set(fields), **{**fields, "seed": seed})
+        return RunConfig.model_construct(**{**fields, "seed": seed})
 
     def with_overrides(self, assignments: Iterable[str]) -> Self:
         """Return the configuration with settings replaced, each written ``model.dim=64``; the value is read as YAML.
