@@ -27,10 +27,8 @@ from goodformer.spec import Features, FeatureSpec, Task
 from goodformer.uncertainty.domain import DOMAIN_SCORES
 from goodformer.uncertainty.observe import observe
 from goodformer.uncertainty.uncertainty import DEFAULT
+from tests.apply.molecules import FITTED
 from tests.engine.tiny import Plain
-
-BEFORE = Path(__file__).parent / "apply" / "fitted_before"
-"""A model that an earlier version fitted, with rows and their answers."""
 
 
 @pytest.fixture
@@ -264,11 +262,11 @@ def test_classes_come_back_in_the_type_of_the_labels(kind: str, names: tuple[str
 
 def test_a_folder_of_the_previous_version_predicts_the_same_numbers() -> None:
     """The folder and its answers were written before `FittedModel` existed."""
-    model = FittedModel.open(BEFORE)
+    model = FittedModel.open(FITTED)
     assert (model.smiles, model.classes, model.targets) == ("smiles", {"nitro": ("no", "yes")}, ("nitro",))
     assert model.task == Task("binary", 1, "rocauc")
     assert model.features == FEATURES
-    with (BEFORE / "answers.csv").open(newline="") as file:
+    with (FITTED / "answers.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if not row["problem"]]
     answer = model.predict(collect([row["smiles"] for row in rows]).graphs)
     assert answer.outside is not None
@@ -280,16 +278,16 @@ def test_a_folder_of_the_previous_version_predicts_the_same_numbers() -> None:
 
 
 def test_saving_an_old_folder_again_keeps_its_content(tmp_path: Path) -> None:
-    FittedModel.load(BEFORE).save(tmp_path)
+    FittedModel.load(FITTED).save(tmp_path)
     for name in ("model.json", "sureness.json"):
-        assert json.loads((tmp_path / name).read_text()) == json.loads((BEFORE / name).read_text())
+        assert json.loads((tmp_path / name).read_text()) == json.loads((FITTED / name).read_text())
     for name in ("weights.safetensors", "sureness.safetensors"):
-        assert (tmp_path / name).read_bytes() == (BEFORE / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (FITTED / name).read_bytes()
 
 
 def test_one_list_of_classes_for_all_targets_is_read(tmp_path: Path) -> None:
     """The format of the first fitted models."""
-    old = Path(shutil.copytree(BEFORE, tmp_path / "old"))
+    old = Path(shutil.copytree(FITTED, tmp_path / "old"))
     about = json.loads((old / "model.json").read_text())["about"]
     about["meaning"] |= {"targets": ["nitro"], "classes": ["no", "yes"]}
     change(old, about=about)
@@ -301,7 +299,7 @@ def test_one_list_of_classes_for_all_targets_is_read(tmp_path: Path) -> None:
 
 
 def test_a_fitted_model_without_its_uncertainty_is_refused(tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(BEFORE, tmp_path / "copy"))
+    copy = Path(shutil.copytree(FITTED, tmp_path / "copy"))
     (copy / "sureness.json").unlink()
     with pytest.raises(InputError, match=r"sureness\.json is missing"):
         FittedModel.load(copy)
@@ -311,7 +309,7 @@ def test_a_model_is_opened_by_folder_run_or_id(finished: Run, tmp_path: Path) ->
     for name in (finished.folder, finished.config.id):
         assert FittedModel.open(name, finished.folder.parent, "last").file.about["run"] == finished.config.id
     with pytest.raises(InputError, match="--weights"):
-        FittedModel.open(BEFORE, weights="last")
+        FittedModel.open(FITTED, weights="last")
     with pytest.raises(InputError, match="neither"):
         FittedModel.open(tmp_path)
     with pytest.raises(InputError, match="best"):
