@@ -89,7 +89,7 @@ def test_explanations_of_several_runs_are_compared(command: Command, invariant: 
     answer = command("explain", invariant, "--count", "2", "--against", invariant, "--json")
     assert answer.code == 0, answer.err
     assert answer.json["agreement"]["correlation"] == pytest.approx(1)
-    assert "rank correlation 1.000" in command("explain", invariant, "--count", "2", "--against", invariant).out
+    assert "edge scores 1.000" in command("explain", invariant, "--count", "2", "--against", invariant).out
 
 
 def test_explanation_of_own_graphs(command: Command, tmp_path: Path, invariant: Path) -> None:

@@ -83,6 +83,21 @@ def test_printed_table_and_files(command: Command) -> None:
         assert Path(path).is_file()
 
 
+def test_graphs_of_a_run_are_printed_with_label_prediction_and_hits(invariant: Path, command: Command) -> None:
+    words = ("explain", invariant, "--count", "3", "--split", "id_val")
+    report, out = command(*words, "--json").json, command(*words).out
+    lines = [line.split() for line in out.splitlines()]
+    for graph in report["graphs"]:
+        number = sum(graph["truth"])
+        hits = [str(sum(graph["truth"][:number])), "of", str(number)]
+        assert [*graph["graph"].split(), str(graph["label"]), str(graph["predicted"]), *hits] in lines
+        assert graph["k"] == number  # as many edges are chosen as are true
+    fidelity = report["fidelity"]
+    (line,) = [line for line in out.splitlines() if "random edges" in line]
+    numbers = [word.strip("(),") for word in line.split() if word.strip("(),-")[:1].isdigit()]
+    assert numbers == [f"{fidelity[key]:.3f}" for key in ("removed", "random_removed", "kept", "random_kept")]
+
+
 def test_a_failed_explanation_leaves_an_earlier_one_alone(command: Command) -> None:
     Path("new.csv").write_text("smiles\nCCO\n")
     Path("bad.csv").write_text("smiles\nnonsense\n")
