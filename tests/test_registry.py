@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def completed(value: str, settings: dict[str, Any]) -> str:
-    return value or f"{settings['label']}!"
+    return value or f"{settings.get('label')}!"
 
 
 class Thing:

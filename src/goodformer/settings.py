@@ -30,7 +30,7 @@ BOUNDS = (*SIGNS, "multiple_of", "min_length", "max_length", "pattern")
 
 @dataclass(frozen=True)
 class Computed:
-    """A mark in an annotation: the setting is completed by a function of its value and of the settings before it.
+    """A mark in an annotation: a function completes the setting from its value and the valid settings before it.
 
     Args:
         path: Import path of the function, ``package.module:name``; the module should import quickly.
