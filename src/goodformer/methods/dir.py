@@ -34,9 +34,9 @@ class DIR(Method):
         continues, so that any model can be f; f reads the graph's own features. Nodes without a kept edge stay
         isolated and do not count in the readout, instead of being removed. Weights are updated after each batch,
         as in the GOOD benchmark (Gui et al., 2022), not once per epoch. The authors' code multiplies R_j by the batch
-        size inside the variance. G_s does not update BatchNorm's running averages, which are used for G_c at evaluation.
-        With ``variant="as_published"`` alpha = 2 / (1 + exp(-10 p)) - 1, where p is the completed share of training:
-        the benchmark's code replaces alpha in this way, and its numbers are the published ones.
+        size inside the variance. G_s does not update BatchNorm's running averages, which G_c uses at evaluation. With
+        ``variant="as_published"`` alpha = 2 / (1 + exp(-10 p)) - 1, where p is the completed share of training: the
+        benchmark's code replaces alpha in this way, and its numbers are the published ones.
     """
 
     in_words = (

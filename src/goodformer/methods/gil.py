@@ -125,7 +125,7 @@ class GIL(Method):
 
     @torch.no_grad()
     def _variant(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
-        """Return embeddings of the variant subgraphs (B, D), without dropout, so that environments are deterministic."""
+        """Return embeddings of the variant subgraphs (B, D), without dropout, for deterministic environments."""
         model = self.variant_model if self.published else self.model
         mode = model.training
         h = model.eval()(batch, weight)

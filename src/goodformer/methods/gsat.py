@@ -20,9 +20,9 @@ class GSAT(Method):
     """L = mean l(f(G, alpha), y) + beta * mean over edges of KL(Bernoulli(alpha) || Bernoulli(r)).
 
     One model f is used twice. Its node embeddings assign every directed edge a logit a_uv = MLP([h_u; h_v]);
-    alpha_uv = sigmoid((a_uv + log u - log(1 - u)) / t), u ~ U(0, 1), in training, and sigmoid(a_uv) at evaluation. In the
-    second pass messages are multiplied by the mean of alpha_uv and alpha_vu. The rate r falls from 0.9 by 0.1 every
-    ``decay_epochs`` epochs until it is ``rate``.
+    alpha_uv = sigmoid((a_uv + log u - log(1 - u)) / t), u ~ U(0, 1), in training, and sigmoid(a_uv) at evaluation. In
+    the second pass messages are multiplied by the mean of alpha_uv and alpha_vu. The rate r falls from 0.9 by 0.1 every
+    ``decay_epochs`` epochs down to ``rate``.
 
     Paper: Miao et al., "Interpretable and Generalizable Graph Learning via Stochastic Attention Mechanism", 2022.
     Differs from the paper: the paper's code selects an epoch only after r has reached its final value; here the engine

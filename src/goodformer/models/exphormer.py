@@ -67,8 +67,8 @@ class Exphormer(GraphModel):
     Differs from the paper: the expander is a union of random Hamiltonian cycles (one of the authors' three ways), used
         as drawn, without a search for a larger spectral gap, and without self-loops; the largest logit is subtracted
         before the softmax instead of adding a small number to its denominator; an edge's vector includes its kind's.
-    Paper silent on: edge weights, which here multiply both the message and the attention of an edge; GOOD data; sizes are
-        those of GraphGPS here, with its message passing (GIN).
+    Paper silent on: edge weights, which here multiply both the message and the attention of an edge; GOOD data; sizes
+        and message passing (GIN) are those of GraphGPS here.
     """
 
     in_words = "Like gps, but each node attends to few others; choose it for large graphs."

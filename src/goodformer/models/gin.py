@@ -64,7 +64,7 @@ class GIN(GraphModel):
 
 
 class VirtualNodeGIN(GIN):
-    """GIN with a virtual node per graph, connected to all nodes: h += v before each layer but the first, v = MLP(v + sum h).
+    """GIN with a virtual node v per graph: h += v before each layer but the first, v = MLP(v + sum h).
 
     Paper: Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017, with the sizes of the GOOD benchmark:
     one MLP shared by all layers, and no update after the last.

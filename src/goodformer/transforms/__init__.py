@@ -40,6 +40,6 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def encode(text: str, edge_index: Tensor, ptr: Tensor) -> Tensor:
-    """Compute the encoding ``name:width`` (N, width) of graphs given by global edges (2, E) and node bounds (B + 1,)."""
+    """Compute the encoding ``name:width`` (N, width) of graphs with global edges (2, E) and node bounds (B + 1,)."""
     wanted = parse_encoding(text)
     return ENCODINGS[wanted.name](edge_index, ptr, wanted.width)
