@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goodformer.report.tables import insert, markdown_table
+from goodformer.report.table import Table, insert
 
 Record = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def speed_table(record: Record) -> str:
         for name, (title, goal) in ROWS.items()
         if name in found
     ]
-    return markdown_table(["measurement", "value", "goal", ""], rows)
+    return Table.of(["measurement", "value", "goal", ""], rows).markdown()
 
 
 def batches_table(record: Record) -> str:
@@ -82,7 +82,7 @@ def batches_table(record: Record) -> str:
     ]
     sizes = [f"{found['graphs']:,}", str(found["median_nodes"]), str(found["largest_nodes"])]
     steps = [f"{found['step_random']:.2f}", f"{found['step_by_size']:.2f}", f"{found['random_over_by_size']:.1f}"]
-    return markdown_table(head, [[name, *sizes, *steps]])
+    return Table.of(head, [[name, *sizes, *steps]]).markdown()
 
 
 def number(value: float) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goodformer.report.tables import insert, markdown_table, spread
+from goodformer.report.records import mean_of
+from goodformer.report.table import Cell, Table, insert
 from lab.theorems import COMPARED
 from lab.trained import BASES, SETTINGS
 
@@ -55,7 +56,7 @@ def random_table(record: Record) -> str:
     head = ["n", "gap", "worst case", "bound", "largest weight", "bound", "lowest entropy", "bound"]
     keys = ("gap", "gap_worst", "gap_bound", "largest", "largest_bound", "entropy", "entropy_bound")
     rows = [[str(row["nodes"]), *(f"{row[key]:.3g}" for key in keys)] for row in record["dispersion"]]
-    return markdown_table(head, rows)
+    return Table.of(head, rows).markdown()
 
 
 def slope_table(record: Record) -> str:
@@ -71,7 +72,7 @@ def slope_table(record: Record) -> str:
         ]
         for row in record["temperature"]
     ]
-    return markdown_table(head, rows)
+    return Table.of(head, rows).markdown()
 
 
 def attention_table(record: Record) -> str:
@@ -81,7 +82,7 @@ def attention_table(record: Record) -> str:
     rows = [
         [str(n), *(spread(over_runs(record, n, *key), 1) for key in keys), f"{math.log(n):.3f}"] for n in sizes(record)
     ]
-    return markdown_table(head, rows)
+    return Table.of(head, rows).markdown()
 
 
 def premises(record: Record) -> str:
@@ -109,7 +110,7 @@ def solved_table(record: Record) -> str:
         ]
         for n in sizes(record)
     ]
-    return markdown_table(head, rows)
+    return Table.of(head, rows).markdown()
 
 
 def base_table(record: Record) -> str:
@@ -119,7 +120,7 @@ def base_table(record: Record) -> str:
         for base in BASES
         for name, key, setting, scale in BY_BASE
     ]
-    return markdown_table(["base", "quantity", *(f"n = {n}" for n in sizes(record))], rows)
+    return Table.of(["base", "quantity", *(f"n = {n}" for n in sizes(record))], rows).markdown()
 
 
 def summary(record: Record) -> str:
@@ -174,3 +175,9 @@ def over_runs(
         known = [value for cell in cells if (value := cell[setting] if setting else cell) is not None]
         means += [statistics.fmean(known)] if known else []
     return means
+
+
+def spread(values: Sequence[float], scale: float) -> str:
+    """Return mean and standard deviation of values times a scale, with two digits for percentages, three otherwise."""
+    found = mean_of(scale * value for value in values)
+    return Cell.mean(found.mean, found.std, 2 if scale == 100 else 3).plain()
