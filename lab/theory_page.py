@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,12 @@ def blocks(record: Record) -> dict[str, str]:
         "solved": f"{solved_table(record)}\n\n{base_table(record)}\n\n{summary(record)}" if trained else EMPTY,
         "origin": origin(record),
     }
+
+
+def spread(values: Iterable[float | None], scale: float) -> str:
+    """Return mean and standard deviation over runs."""
+    mean, std, _ = mean_of(None if value is None else scale * value for value in values)
+    return Cell.mean(mean, std, 2 if scale == 100 else 3).plain()
 
 
 def random_table(record: Record) -> str:

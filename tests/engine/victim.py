@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-import goodformer.engine.loop  # noqa: F401 - here, so that no process pays for it again
 from goodformer.config.run import RunConfig
+from goodformer.engine.loop import LossMeter  # here, so that no process pays for the import of Lightning again
+from goodformer.engine.progress import Progress
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
-from goodformer.engine.training import Training
 from goodformer.methods import METHODS
 from tests.engine.tiny import QUIET, Noisy
 
@@ -30,14 +30,14 @@ def die() -> None:
 
 def in_step(epoch: int, step: int) -> None:
     """Die after a step in the middle of an epoch."""
-    after_step = Training.after_step
+    after_step = Progress.after_step
 
-    def deadly(self: Training) -> None:
-        after_step(self)
-        if (self.epoch, self.meter.steps) == (epoch, step):
+    def deadly(self: Progress, meter: LossMeter) -> None:
+        after_step(self, meter)
+        if (self.state.epoch, meter.steps) == (epoch, step):
             die()
 
-    Training.after_step = deadly  # type: ignore[method-assign]
+    Progress.after_step = deadly  # type: ignore[method-assign]
 
 
 def at_file(name: str, count: int, before: bool) -> None:

@@ -25,8 +25,8 @@ from goodformer.cli import (
     reproduce,
     runs,
     split,
-    sureness,
     train,
+    uncertainty,
 )
 
 INTERRUPTED = 130
@@ -45,7 +45,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Your own data": (split, fit, predict, explain),
-    "Benchmarks": (quickstart, train, compare, reproduce, evaluate, sureness),
+    "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():
     for command in commands:

@@ -67,9 +67,7 @@ class TablePlan:
 
 def runs_of(comparisons: Iterable[Comparison]) -> dict[str, RunConfig]:
     """Return all runs of some comparisons by id, ordered by seed."""
-    runs = {
-        comparison.ids[key]: config for comparison in comparisons for key, config in comparison.configs.items()
-    }
+    runs = {comparison.ids[key]: config for comparison in comparisons for key, config in comparison.configs.items()}
     return dict(sorted(runs.items(), key=lambda pair: pair[1].seed))
 
 
@@ -145,7 +143,7 @@ ALIKE_NOTE = (
     "their own network, learning rate, batch size and schedule."
 )
 RULE_NOTE = (
-    "All columns show OOD test of the same runs, at the epoch that is best on OOD validation, at the epoch that is best "
+    "All columns show OOD test of the same runs: at the epoch that is best on OOD validation, at the one that is best "
     "on ID validation, or at the last epoch."
 )
 TIME_NOTE = (
@@ -231,7 +229,10 @@ def _ablation(budget: str, seeds: int) -> list[TablePlan]:
     changes = ",".join(f"goodformer:{name}" for name in presets("goodformer") if name.startswith(CHANGED))
     metrics = {"": "ood_test", ", Precision@10": "precision_at_10"}
     columns = _columns(MOTIF, f"goodformer,{changes}", budget, seeds, metrics, beside="")
-    return [theirs, TablePlan("Ablation of the default", columns, "Each row removes or replaces one part of the default.")]
+    return [
+        theirs,
+        TablePlan("Ablation of the default", columns, "Each row removes or replaces one part of the default."),
+    ]
 
 
 def _predictor(budget: str, seeds: int) -> list[TablePlan]:
@@ -274,7 +275,9 @@ def _sensitivity(budget: str, seeds: int) -> list[TablePlan]:
 
 def _subgraphs(budget: str, seeds: int) -> list[TablePlan]:
     columns = _columns({"": BASIS}, "dir,gsat,ciga,goodformer", budget, seeds, {"Precision@10": "precision_at_10"})
-    return [TablePlan("Runs that are drawn", columns, "The figure needs their run folders: records contain no weights.")]
+    return [
+        TablePlan("Runs that are drawn", columns, "The figure needs their run folders: records contain no weights.")
+    ]
 
 
 EVERY = (FULL, SHORT, REDUCED)
@@ -284,7 +287,14 @@ ARTEFACTS = {
         Artefact("table-main", "Table 3", "all methods on all benchmarks, OOD test", _main, EVERY),
         Artefact("table-precision", "Table 4", "Precision@10 and edge AUC of the found subgraphs", _precision),
         Artefact(
-            "figure-subgraphs", "Figure 2", "found subgraphs beside the true ones", _subgraphs, (REDUCED,), 1, True, True
+            "figure-subgraphs",
+            "Figure 2",
+            "found subgraphs beside the true ones",
+            _subgraphs,
+            (REDUCED,),
+            1,
+            True,
+            True,
         ),
         Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or removed", _ablation, EVERY, 1),
         Artefact(
@@ -304,9 +314,7 @@ def artefact(name: str) -> Artefact:
     return ARTEFACTS[name]
 
 
-def narrowed(
-    tables: Sequence[TablePlan], datasets: str | None = None, methods: str | None = None
-) -> list[TablePlan]:
+def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: str | None = None) -> list[TablePlan]:
     """Return the tables with the columns of some data sets and with some rows only.
 
     Args:

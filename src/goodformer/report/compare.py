@@ -56,7 +56,11 @@ class Comparison:
         """Return the configuration of every row and seed, ordered by seed, so that a table fills up evenly."""
         dataset = json.dumps(self.dataset)
         first = {row.name: _configured(dataset, row, self.budget, self.overrides) for row in self.rows}
-        return {(row.name, seed): first[row.name].model_copy(update={"seed": seed}) for seed in self.seeds for row in self.rows}
+        return {
+            (row.name, seed): first[row.name].model_copy(update={"seed": seed})
+            for seed in self.seeds
+            for row in self.rows
+        }
 
     @cached_property
     def ids(self) -> dict[Key, str]:
@@ -215,12 +219,12 @@ def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
     return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked else cells
 
 
-def _published(
-    report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, float] | None]
-) -> list[Cell]:
+def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, float] | None]) -> list[Cell]:
     """Return the column of published numbers, each ranked once."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
-    return ranked_once(ranked(cells, chance(report["dataset"]["name"], name)), [row["preset"] for row in report["rows"]])
+    return ranked_once(
+        ranked(cells, chance(report["dataset"]["name"], name)), [row["preset"] for row in report["rows"]]
+    )
 
 
 def ranked_once(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:

@@ -85,9 +85,7 @@ METRICS = {
     "edge_auc": Metric("edge AUC", lambda record: record.get("edge_auc"), digits=3),
     "training": Metric(
         "training, s",
-        lambda record: _scaled(
-            record.get("processor_seconds_per_epoch"), record.get("train_graphs"), TRAINING_GRAPHS
-        ),
+        lambda record: _scaled(record.get("processor_seconds_per_epoch"), record.get("train_graphs"), TRAINING_GRAPHS),
         partial(_published_seconds, "training"),
         digits=1,
         ranked=False,

@@ -19,7 +19,7 @@ from goodformer.report.artefacts import ARTEFACTS, Artefact, Column, TablePlan
 from goodformer.report.compare import Comparison, ranked_once
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
-from goodformer.report.records import Mean, Record, finished, mean_of, read_lines, records_by_id
+from goodformer.report.records import Record, finished, read_lines, records_by_id
 from goodformer.report.rows import ALL, PAPER, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
@@ -74,7 +74,7 @@ def drawn_runs(plans: Sequence[TablePlan], root: Path) -> dict[str, Run]:
 
 
 def export(plans: Iterable[TablePlan], root: Path, path: Path, measured: Sequence[dict[str, Any]] = ()) -> None:
-    """Add the records of finished runs to a file, and those of inference times to ``NAME-inference.jsonl`` beside it."""
+    """Add the records of finished runs to a file, and inference times to ``NAME-inference.jsonl`` beside it."""
 
     def check(path: Path, lines: Sequence[Any]) -> None:
         if not all(isinstance(line, dict) and line.get("kind") == INFERENCE for line in lines):
@@ -287,9 +287,7 @@ def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | Non
             continue
         remarks = [f"({entry['mean'] / base:.1f} x)"] if base else []
         remarks += [f"({told} of {counted(wanted, 'seed')})"] if told != wanted else []
-        cells.append(
-            Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), complete=told == wanted)
-        )
+        cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), complete=told == wanted))
     return ranked(cells, level) if metric.ranked else cells
 
 

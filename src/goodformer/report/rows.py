@@ -49,6 +49,7 @@ class Row:
         model: Name of a model; None stands for the GNN of the benchmark.
         preset: The method's preset.
         borrowed: Settings taken from GOODFormer's default, such as ``model.inputs``, if the model has them.
+        overrides: Settings of this row alone, ``part.setting=value``.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Row:
     model: str | None = None
     preset: str = "default"
     borrowed: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
 
     @property
     def published(self) -> str:
@@ -79,7 +81,7 @@ class Row:
             part, _, setting = path.partition(".")
             if part != "model" or setting in MODELS.settings(model).model_fields:
                 lines.append(f"{path}={json.dumps(ours[part][setting])}")
-        return configure(dataset, self.method, model, self.preset, budget, seed, [*lines, *overrides])
+        return configure(dataset, self.method, model, self.preset, budget, seed, [*lines, *self.overrides, *overrides])
 
 
 PAPER = (

@@ -143,10 +143,8 @@ def ranking(records: Sequence[Record]) -> Table:
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """Return three tables: the ranking of domain scores, their test AUROC per method, calibration and conformal sets."""
-    scores = [
-        [f"`{row['score']}`", row["about"], *(row[key] for key in RANKING)] for row in rank(records)
-    ]
+    """Return three tables: ranked domain scores, their test AUROC per method, calibration and conformal sets."""
+    scores = [[f"`{row['score']}`", row["about"], *(row[key] for key in RANKING)] for row in rank(records)]
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         groups.setdefault((*_data_set(record), record["method"], record["model"]), []).append(record)
@@ -170,15 +168,15 @@ def markdown(records: Sequence[Record]) -> str:
     )
 
 
-def _per_method(
-    groups: Mapping[tuple[str, ...], Sequence[Record]], columns: Mapping[str, tuple[str, ...]]
-) -> Table:
+def _per_method(groups: Mapping[tuple[str, ...], Sequence[Record]], columns: Mapping[str, tuple[str, ...]]) -> Table:
     """Return one row per data set, method and model: means over runs of the entries at some paths."""
     rows = []
     for (dataset, domain, shift, method, model), records in groups.items():
         values = [_known(entry(record, *path) for record in records) for path in columns.values()]
         cells = [Cell.mean(statistics.fmean(known) if known else None, digits=3) for known in values]
-        rows.append([Cell(" / ".join((dataset, domain, shift))), Cell(method), Cell(model), Cell.of(len(records)), *cells])
+        rows.append(
+            [Cell(" / ".join((dataset, domain, shift))), Cell(method), Cell(model), Cell.of(len(records)), *cells]
+        )
     return Table(["data set", "method", "model", "runs", *columns], rows)
 
 
