@@ -181,9 +181,3 @@ def over_runs(
         known = [value for cell in cells if (value := cell[setting] if setting else cell) is not None]
         means += [statistics.fmean(known)] if known else []
     return means
-
-
-def spread(values: Sequence[float], scale: float) -> str:
-    """Return mean and standard deviation of values times a scale, with two digits for percentages, three otherwise."""
-    found = mean_of(scale * value for value in values)
-    return Cell.mean(found.mean, found.std, 2 if scale == 100 else 3).plain()

@@ -21,7 +21,7 @@ BENCHMARKS: dict[str, Mapping[str, Any]] = {
     **{f"GOOD-{head} shift": dataset for head, dataset in CONCEPT.items()},
     **{f"SP-Motif, bias {dataset['bias']}": dataset for dataset in SPURIOUS.values()},
 }
-RIVALS = {"erm": "ERM on GIN", "gps": "GraphGPS", "goodformer": "GOODFormer"}
+RIVALS = {"erm": "ERM on GIN-VN", "gps": "GraphGPS", "goodformer": "GOODFormer"}
 """Rows of comparisons that are columns of the table of real data, and their headings."""
 HEADS = ("", "OOD test", "last epoch", "ceiling", "Precision@10", "edge AUC", "ERM, same inputs", "paper", "seeds")
 
