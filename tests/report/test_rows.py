@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -37,10 +38,13 @@ def test_the_rows_of_the_paper_in_its_order() -> None:
 
 
 @pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> None:
+def mine() -> Iterator[None]:
     """A method and a model that are registered and in no table of the paper."""
-    monkeypatch.setitem(METHODS.entries, "mine", METHODS["erm"])
-    monkeypatch.setitem(MODELS.entries, "net", MODELS["gin"])
+    METHODS.add("mine", "goodformer.methods.erm:ERM")
+    MODELS.add("net", "goodformer.models.gin:GIN")
+    yield
+    METHODS.remove("mine")
+    MODELS.remove("net")
 
 
 @pytest.mark.usefixtures("mine")

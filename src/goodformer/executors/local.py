@@ -155,7 +155,7 @@ def uncut(config: RunConfig) -> bool:
 
     Settings decide, not the label of a budget: runs with one id have records with the same content.
     """
-    graphs = PARTS["dataset"].settings(config.dataset["name"]).model_fields.get("graphs")
+    graphs = PARTS["dataset"].settings(config.dataset["name"]).get("graphs")
     return graphs is None or bool(config.dataset["graphs"] >= graphs.default)
 
 

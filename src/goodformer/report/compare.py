@@ -57,7 +57,7 @@ class Comparison:
         dataset = json.dumps(self.dataset)
         first = {row.name: _configured(dataset, row, self.budget, self.overrides) for row in self.rows}
         return {
-            (row.name, seed): first[row.name].model_copy(update={"seed": seed})
+            (row.name, seed): first[row.name].with_seed(seed)
             for seed in self.seeds
             for row in self.rows
         }

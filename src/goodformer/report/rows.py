@@ -79,7 +79,7 @@ class Row:
         lines = []
         for path in self.borrowed:
             part, _, setting = path.partition(".")
-            if part != "model" or setting in MODELS.settings(model).model_fields:
+            if part != "model" or setting in MODELS.settings(model):
                 lines.append(f"{path}={json.dumps(ours[part][setting])}")
         return configure(dataset, self.method, model, self.preset, budget, seed, [*lines, *self.overrides, *overrides])
 
@@ -165,7 +165,7 @@ def _known() -> dict[str, Row]:
 
 def _pair(method: str, model: str, dataset: str) -> Row:
     """Return the row of a method on a model; the one with a name of its own if that is the same pair."""
-    METHODS[method], MODELS[model]  # unknown names get the registries' suggestions
+    METHODS.describe(method), MODELS.describe(model)  # unknown names get the suggestions of the registries
     for one in _known().values():
         if (one.method, one.model_on(dataset)) == (method, model) and not one.borrowed:
             return one
