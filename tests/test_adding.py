@@ -17,8 +17,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r'^```\w+ title="(.*?)"\n(.*?)^```', PAGE, re.M | re.S))
 SEVERAL = "import json, sys; from goodformer import cli; sys.exit(max(map(cli.run, json.loads(sys.argv[1]))))"
-    "import json, sys; from goodformer import cli; sys.exit(max(cli.run(words) for words in json.loads(sys.argv[1])))"
-)
 """Runs several command lines in one process, which imports torch once."""
 TINY = ["--set", "dataset.graphs=120", "--set", "model.dim=8", "--set", "training.epochs=1", "--quiet"]
 
