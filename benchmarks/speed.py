@@ -51,7 +51,8 @@ from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.explain.explanation import explain
 from goodformer.fitted import FittedModel
-from goodformer.methods import METHODS, Method
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method
 from goodformer.models import MODELS
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Encoding, Task

@@ -21,7 +21,7 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _methods(monkeypatch: pytest.MonkeyPatch) -> None:
+def _methods() -> Iterator[None]:
     """Methods that do what the registered ones do not."""
     extra = {
         "noisy": Noisy,
@@ -32,4 +32,7 @@ def _methods(monkeypatch: pytest.MonkeyPatch) -> None:
         "aborting": Aborting,
     }
     for name, method in extra.items():
-        monkeypatch.setitem(METHODS.entries, name, method)
+        METHODS.add(name, method)
+    yield
+    for name in extra:
+        METHODS.remove(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -14,8 +15,8 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import global_mean_pool
 
 from goodformer.config.run import Hardware, RunConfig
-from goodformer.methods import ERM, Prediction
-from goodformer.methods.base import mean_loss
+from goodformer.methods.base import Prediction, mean_loss
+from goodformer.methods.erm import ERM
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
 
@@ -86,8 +87,9 @@ class Plain(ERM):
 
 
 class Aborting(Plain):
-    """Ends its process by a signal when the interpreter is taken apart, as threads of torch.distributed may."""
+    """Aborts a training process that shuts its interpreter down, as threads of torch.distributed may."""
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        atexit.register(os.abort)
+        if multiprocessing.parent_process() is not None:
+            atexit.register(os.abort)
         return super().loss(batch, epoch)

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.config.presets import configure
-from goodformer.methods import METHODS, GOODFormerMethod
-from goodformer.methods.goodformer import MEMORY, Told, intervene, intervention_variance
+from goodformer.methods import METHODS
+from goodformer.methods.goodformer import MEMORY, GOODFormerMethod, Told, intervene, intervention_variance
 from goodformer.models import MODELS
 from goodformer.nn.gradient import scale_gradient
 from goodformer.registry import InputError

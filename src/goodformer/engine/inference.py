@@ -22,9 +22,10 @@ from goodformer.engine.run import build_method
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
-from goodformer.methods import Method
-from goodformer.report.artefacts import INFERENCE
+from goodformer.methods.base import Method
 
+INFERENCE = "inference"
+"""Kind of these records."""
 BEST, UNTRAINED = "best", "untrained"
 """Weights that predict: those of a run's chosen epoch, or such as a run begins with."""
 

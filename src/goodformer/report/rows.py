@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goodformer.config.presets import configure, default_model
-from goodformer.config.run import RunConfig
-from goodformer.methods import METHODS
-from goodformer.models import MODELS
+from goodformer.config.run import PARTS, RunConfig
 from goodformer.registry import InputError, unknown
 
+METHODS, MODELS = PARTS["method"], PARTS["model"]
 ALL = "all"
 GENERAL, GRAPH, TRANSFORMER, OURS, OTHER = (
     "general invariant learning",
@@ -79,7 +78,7 @@ class Row:
         lines = []
         for path in self.borrowed:
             part, _, setting = path.partition(".")
-            if part != "model" or setting in MODELS.settings(model).model_fields:
+            if part != "model" or setting in MODELS.settings(model):
                 lines.append(f"{path}={json.dumps(ours[part][setting])}")
         return configure(dataset, self.method, model, self.preset, budget, seed, [*lines, *self.overrides, *overrides])
 
@@ -165,7 +164,7 @@ def _known() -> dict[str, Row]:
 
 def _pair(method: str, model: str, dataset: str) -> Row:
     """Return the row of a method on a model; the one with a name of its own if that is the same pair."""
-    METHODS[method], MODELS[model]  # unknown names get the registries' suggestions
+    METHODS.describe(method), MODELS.describe(model)  # unknown names get the suggestions of the registries
     for one in _known().values():
         if (one.method, one.model_on(dataset)) == (method, model) and not one.borrowed:
             return one

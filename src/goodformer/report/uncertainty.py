@@ -138,7 +138,7 @@ def verdict(records: Sequence[Record]) -> str:
 def ranking(records: Sequence[Record]) -> Table:
     """Return the table of domain scores, best on OOD validation first."""
     rows = [[row["score"], *(row[key] for key in RANKING)] for row in rank(records)]
-    title = "OOD against ID graphs, best on OOD validation first"
+    title = "OOD against ID graphs, best on OOD validation first; columns after the first AUROC are of test graphs"
     return Table.of(["score", *RANKING.values()], rows, title, verdict(records).replace("`", ""))
 
 
@@ -150,7 +150,7 @@ def markdown(records: Sequence[Record]) -> str:
         groups.setdefault((*_data_set(record), record["method"], record["model"]), []).append(record)
     ends = {"id_test": "ID", "test": "OOD"}
     detected = {f"`{name}`": ("scores", name, "test", "auroc") for name in SCORES}
-    sure = {
+    sure: dict[str, tuple[str, ...]] = {
         f"ECE {ends[end]}, {when}": ("calibration", end, when, "ece")
         for end, when in product(ends, ("before", "after"))
     }
