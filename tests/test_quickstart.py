@@ -1,7 +1,6 @@
 """The quick start, in small."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,16 +63,11 @@ def test_every_number_stands_under_its_heading() -> None:
     assert "OOD validation" in table.note
 
 
-def test_the_ceiling_is_that_of_labels_drawn_anew_and_pages_say_so() -> None:
-    """A label drawn anew is right by chance one time in three, so fewer than one in ten are wrong."""
+def test_the_ceiling_is_that_of_random_labels() -> None:
+    """A random label is right one time in three, so fewer than one in ten are wrong."""
     graphs = load_benchmark("good-motif", graphs=6000).splits["train"].graph
     share = 100 * float((graphs["y"].flatten() == graphs["motif"]).float().mean())
     assert share == pytest.approx(quickstart.CEILING, abs=2)
-    root = Path(__file__).parents[1]
-    for page in (root / "README.md", *(root / "docs").rglob("*.md")):
-        text = " ".join(page.read_text().split()).lower()
-        for sentence in re.findall(r"one label in ten[^:.,]*", text):
-            assert "drawn anew among three classes" in sentence, page
 
 
 def test_the_budget_cuts_graphs_and_the_rows_name_their_epochs() -> None:

@@ -28,7 +28,7 @@ EXPLAINED = "goodformer"
 PICTURED = 6
 MOTIFS = ("house", "five-cycle", "crane")
 CEILING = 100 * (1 - 0.1 * 2 / 3)
-"""One label in ten is drawn anew among three classes, so no classifier can exceed this accuracy on average."""
+"""One label in ten is replaced by a random one of three classes: no classifier can be better on average."""
 
 
 def run(folder: Path, seed: int = 0, threads: int = 1, progress: bool = True) -> tuple[Table, dict[str, Any]]:
@@ -64,7 +64,7 @@ def table(comparison: Comparison, found: dict[str, dict[str, Any]]) -> Table:
         for one in report["rows"]
     ]
     ceiling = [Cell.mean(CEILING, digits=1), Cell.mean(CEILING, digits=1), Cell.mean(1.0, digits=3)]
-    rows.append([Cell("expected ceiling: one label in ten is drawn anew"), Cell(""), *ceiling])
+    rows.append([Cell("expected ceiling: one label in ten is random"), Cell(""), *ceiling])
     return Table(
         ["", "epochs", *(METRICS[name].head for name in metrics)],
         rows,
