@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from goodformer.data.benchmarks.motif import CYCLE, GOOD_CRANE, HOUSE, MOTIF_NODES, Draws, Plan, Templates
+from goodformer.data.benchmarks.motif import CYCLE, GOOD_CRANE, HOUSE, MOTIF_NODES, Plan, Templates
 from goodformer.data.benchmarks.motif import assemble as assemble_motifs
 from goodformer.data.graphs import GraphSet
+from goodformer.data.random import Draws
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.seeds import own_randomness

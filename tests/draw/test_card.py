@@ -96,6 +96,7 @@ def test_class_bars_have_the_shares_of_the_classes() -> None:
     assert legend is not None
     colours = [to_hex(patch.get_facecolor()) for patch in legend.get_patches()]
     assert [text.get_text() for text in legend.get_texts()] == ["class 0", "class 1", "class 2"]
+    assert len(set(colours)) == 3
     assert row_names(axes) == list(SPLIT_NAMES.values())
     for place, split in enumerate(SPLITS):
         y = bench.splits[split].graph["y"].tolist()

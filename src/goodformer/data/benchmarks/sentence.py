@@ -19,10 +19,9 @@ from pydantic import Field
 
 from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.benchmarks.motif import Draws
 from goodformer.data.benchmarks.parse import DEFAULT_MODEL, identity, parse
-from goodformer.data.edges import each_way_once
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GraphSet, each_way_once
+from goodformer.data.random import Draws
 from goodformer.data.splits.split import Split, concept, covariate, mixed
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
