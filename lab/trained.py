@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from goodformer.data.benchmarks.motif import CYCLE, GOOD_CRANE, HOUSE, MOTIF_NODES, Draws, Plan, Templates, assemble
+from goodformer.data.benchmarks.motif import CYCLE, GOOD_CRANE, HOUSE, MOTIF_NODES, Plan, Templates, assemble
 from goodformer.data.graphs import GraphSet
+from goodformer.data.random import Draws
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 
 from goodformer.data.cache import cached
+from goodformer.data.cards import FEW
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import VERSIONS, encode, parse_encoding
-
-FEW = 8
-"""Up to how many domains are told one by one."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -200,6 +202,25 @@ class GraphSet(Dataset[Data]):
         joined["node_ptr"] = bounds(torch.tensor([len(row["node/x"]) for row in rows]))
         joined["edge_ptr"] = bounds(torch.tensor([row["edge/index"].shape[1] for row in rows]))
         return cls.from_tensors(joined)
+
+
+def each_way_once(edges: npt.NDArray[np.int64], nodes: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return which of the given edges (2, e) are stored, and which of these are reversed (E,).
+
+    Every edge is stored once in each direction, without self-loops: models look at every node itself, and an
+    explanation cannot leave out a loop without its node. Edges in the direction given come first, in their order; then
+    the reverse of those that are given in one direction only. Repeated edges count once.
+
+    Args:
+        edges: Ends of the edges as given.
+        nodes: Number of nodes; all ends are below it.
+    """
+    u, v = edges
+    there, back = u * max(nodes, 1) + v, v * max(nodes, 1) + u  # (e,)
+    first = np.unique(there, return_index=True)[1]
+    once = np.sort(first[u[first] != v[first]])
+    alone = once[~np.isin(back[once], there)]
+    return np.concatenate([once, alone]), np.arange(len(once) + len(alone)) >= len(once)
 
 
 def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,18 +9,6 @@ from goodformer.data import DATASETS
 HEADINGS = ("Splits", "Input", "Label", "Task", "Domain", "Source", "Licence", "Statistics")
 """Headings in the docstring of a data set."""
 
-TASKS = {
-    "good-motif": "3 classes, accuracy",
-    "sp-motif": "3 classes, accuracy",
-    "good-hiv": "1 binary target, rocauc",
-    "drugood": "1 binary target, rocauc",
-    "good-sst2": "2 classes, accuracy",
-    "good-twitter": "3 classes, accuracy",
-    "table": "binary targets, rocauc; else classes, accuracy",
-    "memory": "depends on the labels given to fit",
-}
-"""Task and metric of data sets whose docstring has no heading ``Task``."""
-
 HINTS = {
     "table": "your own file: give its path and the column to predict, goodformer datasets show table --set path=my.csv "
     "--set target=active",
@@ -46,5 +34,5 @@ def glance(name: str) -> dict[str, str]:
         "name": name,
         "about": described.about.partition("\n")[0],
         "domains": domains[:1].lower() + domains[1:] or "see its card",
-        "task": found.get("Task", TASKS.get(name, "see its card")).rstrip("."),
+        "task": found.get("Task", "see its card").rstrip("."),
     }

@@ -1,4 +1,4 @@
-"""The picture of a data set: a row of sample graphs over what shifts and how classes are balanced.
+"""The picture of a data set: sample graphs above, the shift and the class balance below.
 
 Letters: B graphs, D domains, C classes or targets.
 """
@@ -13,83 +13,69 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import imread
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
-from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer import files
-from goodformer.data.benchmark import FEW, Benchmark
-from goodformer.data.cards import (
-    COUNTED,
-    all_domains,
-    class_values,
-    domain_name,
-    domains_of,
-    shares_by_domain,
-)
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.cards import COUNTED, FEW, all_domains, class_values, domain_name, domains_of, shares_by_domain
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.draw import palette
+from goodformer.draw.canvas import check_format, literal_text, save
 from goodformer.draw.molecules import depict
 from goodformer.draw.palette import FRAME, GREY, INK, TRUE
 from goodformer.draw.subgraphs import sketch
-from goodformer.registry import InputError
-from goodformer.spec import SPLIT_NAMES, SPLITS
+from goodformer.spec import SPLIT_NAMES
 
-SHOWN = {split: SPLIT_NAMES[split] for split in ("train", "val", "test")}
-"""The splits of which graphs and domains are drawn, and what they are called; id_val and id_test are like train."""
+__all__ = ["card_figure", "check_format", "draw_card"]
+
+Floats = npt.NDArray[np.float64]
+
 SAMPLES = {"train": 3, "val": 2, "test": 2}
+"""Sample graphs of each split that is drawn; id_val and id_test are distributed like train."""
 CLASSES = matplotlib.colormaps["viridis"]
 SIZED = ("size", "length")
-"""Domains that are best seen as the number of nodes."""
+"""Domains that are shown as the number of nodes."""
 BINS = 90
-"""Bins of sizes, so many that most sizes have one of their own and neighbouring splits are not mixed."""
+"""Bins of sizes: so many that most sizes have their own and neighbouring splits do not mix."""
 LARGEST = 3
-"""Of many domains, how many of the largest of each split are drawn."""
+"""Number of the largest domains of each split that are drawn if there are many."""
 STYLE: dict[str, Any] = {"medianprops": {"color": INK}, "flierprops": {"markersize": 3.5, "markeredgewidth": 0.7}}
-NAME = 20
+LETTERS = 20
 """Letters of a domain's name."""
-WIDTH, HEIGHT, DPI = 12.0, 6.4, 100
 TITLE, TEXT, SMALL = 10.5, 8.5, 7.5
 
 
-def check_format(path: Path) -> None:
-    """Refuse a file name that says no format pictures are written in."""
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError(f"a picture cannot be written as {path.name!r}; end it in .png, .pdf or .svg.")
-
-
 def draw_card(bench: Benchmark, path: str | os.PathLike[str]) -> Path:
-    """Draw sample graphs of a benchmark, what shifts between its splits, and the balance of its classes.
+    """Draw sample graphs of a benchmark, what shifts between its splits, and its class balance.
 
     Args:
         bench: The benchmark.
-        path: Picture file; the suffix says the format (png, pdf, svg).
+        path: Picture file; the suffix decides the format (png, pdf, svg).
     """
-    target = Path(path)
-    check_format(target)
-    canvas, form = FigureCanvasAgg(_figure(bench)), target.suffix.lstrip(".")
-    files.make_folder(target.parent)
-    files.write(target, lambda part: canvas.print_figure(part, dpi=DPI, format=form))
-    return target
+    check_format(Path(path))
+    with literal_text():
+        return save(card_figure(bench), Path(path), dpi=100)
 
 
-def _figure(bench: Benchmark) -> Figure:
-    """Samples above, three panels below."""
-    figure = Figure(figsize=(WIDTH, HEIGHT), facecolor="white", layout="constrained")
+def card_figure(bench: Benchmark) -> Figure:
+    """Return the figure of a benchmark: samples above three panels."""
+    figure = Figure(figsize=(12.0, 6.4), facecolor="white", layout="constrained")
     total = sum(map(len, bench.splits.values()))
     figure.suptitle(f"{bench.name}: domain {bench.domain}, shift {bench.shift}, {total:,} graphs", fontsize=12.5)
     halves = figure.subfigures(2, 1, height_ratios=[1, 1.5], hspace=0.04, squeeze=False)
-    _samples(halves[0, 0], bench)
+    _draw_samples(halves[0, 0], bench)
     left, middle, right = halves[1, 0].subplots(1, 3, width_ratios=[1.25, 0.85, 1])
-    _draw_domains(left, bench)
+    if bench.domain in SIZED:
+        _draw_sizes(left, bench)
+    else:
+        _draw_domains(left, bench)
     _draw_balance(middle, bench)
     _draw_balance_by_domain(right, bench)
     return figure
@@ -98,55 +84,47 @@ def _figure(bench: Benchmark) -> Figure:
 # Samples --------------------------------------------------------------------------------------------------------------
 
 
-def _samples(top: SubFigure, bench: Benchmark) -> None:
-    """Graphs of the three kinds of splits side by side."""
-    blocks = top.subfigures(1, len(SHOWN), width_ratios=list(SAMPLES.values()), wspace=0.02, squeeze=False)
-    for block, (split, title) in zip(blocks.flat, SHOWN.items(), strict=True):
-        graphs = bench.splits[split]
-        block.suptitle(
-            f"{title}: {len(graphs):,} graphs", fontsize=TITLE, color=palette.SPLIT_LETTERS[split], weight="bold"
-        )
-        for axes, number in zip(block.subplots(1, SAMPLES[split]), chosen(graphs, SAMPLES[split]), strict=False):
-            graph = graphs[number]
-            _draw_graph(axes, graph, bench)
-            axes.set_xlabel(_caption(bench, graph), fontsize=SMALL, color=INK)
+def _draw_samples(top: SubFigure, bench: Benchmark) -> None:
+    """Draw graphs of the training, OOD validation and OOD test split side by side."""
+    blocks = top.subfigures(1, len(SAMPLES), width_ratios=list(SAMPLES.values()), wspace=0.02, squeeze=False)
+    for block, (split, count) in zip(blocks.flat, SAMPLES.items(), strict=True):
+        graphs, colour = bench.splits[split], palette.SPLIT_LETTERS[split]
+        block.suptitle(f"{SPLIT_NAMES[split]}: {len(graphs):,} graphs", fontsize=TITLE, color=colour, weight="bold")
+        for axes, number in zip(block.subplots(1, count), chosen(graphs, count), strict=False):
+            _draw_graph(axes, graphs[number], bench)
+            label, nodes = int(_first_label(graphs)[number]), int(graphs.sizes[number])
+            kind = "class" if bench.task.kind == "multiclass" else "label"
+            own = "" if bench.domain in SIZED else f"{_short_name(bench, int(domains_of(graphs)[number]))}\n"
+            caption = f"{own}{kind} {'unknown' if label < 0 else label}, {nodes} nodes"
+            axes.set_xlabel(caption, fontsize=SMALL, color=INK)
 
 
 def chosen(graphs: GraphSet, count: int) -> list[int]:
-    """Graphs that stand for a set: one class after the other, going evenly through its domains and their sizes."""
-    kinds = _class_of(graphs)
-    found, numbers = kinds.unique().tolist(), []
+    """Choose graphs that represent a set: one class after the other, evenly over domains and sizes."""
+    kinds, domains, sizes = _first_label(graphs), domains_of(graphs), graphs.sizes.numpy()
+    found, numbers = np.unique(kinds), []
     for slot in range(min(count, len(graphs))):
-        members = (kinds == found[slot % len(found)]).nonzero().flatten()  # (b,)
-        sizes, domains = graphs.sizes[members], domains_of(graphs)[members]
-        order = members[np.lexsort((sizes.numpy(), domains.numpy()))]
+        members = np.flatnonzero(kinds == found[slot % len(found)])  # (b,)
+        order = members[np.lexsort((sizes[members], domains[members]))]
         numbers.append(int(order[int((slot + 0.5) / count * len(order))]))
     return numbers
 
 
-def _class_of(graphs: GraphSet) -> Tensor:
-    """One number a graph: its class, or the value of its first target, -1 where missing (B,)."""
-    y = graphs.graph["y"]
-    return (y if y.dim() == 1 else y[:, 0].nan_to_num(nan=-1)).long()
+def _first_label(graphs: GraphSet) -> npt.NDArray[np.int64]:
+    """Return each graph's class, or its first target with -1 if missing (B,)."""
+    y = graphs.graph["y"].numpy()
+    return (y if y.ndim == 1 else np.nan_to_num(y[:, 0], nan=-1)).astype(np.int64)
 
 
-def _caption(bench: Benchmark, graph: Data) -> str:
-    """Domain, label and size of a graph."""
-    label = int(_class_of(GraphSet.from_list([Data(x=graph.x, y=graph.y)]))[0])
-    kind = "class" if bench.task.kind == "multiclass" else "label"
-    domain = "" if bench.domain in SIZED else f"{_domain(bench, int(graph.domain))}\n"
-    return f"{domain}{kind} {'unknown' if label < 0 else label}, {graph.num_nodes} nodes"
-
-
-def _domain(bench: Benchmark, domain: int, letters: int = NAME) -> str:
-    """What a domain is called, cut to a length that fits."""
+def _short_name(bench: Benchmark, domain: int, letters: int = LETTERS) -> str:
+    """Return the name of a domain, cut to a length that fits."""
     name = domain_name(bench, domain)
     name = name if bench.domain_names else f"{bench.domain} {name}"
     return name if len(name) <= letters else f"{name[: letters - 1]}…"
 
 
 def _draw_graph(axes: Axes, graph: Data, bench: Benchmark) -> None:
-    """A structural formula where the graph is a molecule, else nodes and edges, true ones strong."""
+    """Draw a structural formula for a molecule, otherwise nodes and edges with the true edges emphasised."""
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set(color=FRAME, linewidth=0.8)
@@ -168,122 +146,103 @@ def _draw_graph(axes: Axes, graph: Data, bench: Benchmark) -> None:
 # What shifts ----------------------------------------------------------------------------------------------------------
 
 
-def _draw_domains(axes: Axes, bench: Benchmark) -> None:
-    """How the attribute that shifts is distributed in each split."""
-    if bench.domain in SIZED:
-        _draw_sizes(axes, bench)
-    else:
-        _draw_shares(axes, bench)
-    many = bench.domain not in SIZED and len(all_domains(bench)) > FEW
-    _tidy(axes, f"domain: {bench.domain}", _numbers(bench) if many else "")
-    handles = [Patch(color=palette.SPLITS[split], label=title) for split, title in SHOWN.items()]
-    _legend(axes, handles)
-
-
 def _draw_sizes(axes: Axes, bench: Benchmark) -> None:
-    """The number of nodes of the graphs of each split; rare large graphs are put into the last bin."""
-    sizes = {split: bench.splits[split].sizes.numpy() for split in SHOWN if len(bench.splits[split])}
+    """Draw the number of nodes of the graphs of each split; the last bin holds rare large graphs."""
+    sizes = {split: bench.splits[split].sizes.numpy() for split in SAMPLES if len(bench.splits[split])}
     low, high = min(map(np.min, sizes.values())), max(map(np.max, sizes.values()))
     cut = max(np.quantile(values, 0.995) for values in sizes.values())
     last = int(cut) if high > 1.3 * cut else int(high)
     step = max(1, -(-(last - int(low) + 1) // BINS))
     bins = np.arange(low, last + step + 1, step) - 0.5
     for split, values in sizes.items():
-        style: dict[str, Any] = {
-            "bins": bins,
-            "weights": np.full(len(values), 100 / len(values)),
-            "color": palette.SPLITS[split],
-        }
+        percent, colour = np.full(len(values), 100 / len(values)), palette.SPLITS[split]
+        style: dict[str, Any] = {"bins": bins, "weights": percent, "color": colour}
         axes.hist(np.minimum(values, last), histtype="stepfilled", alpha=0.35, **style)
         axes.hist(np.minimum(values, last), histtype="step", linewidth=1.4, **style)
-    beyond = f" (the last bin holds all from {last} to {high})" if last < high else ""
+    beyond = f" (last bin: {last} to {high})" if last < high else ""
     axes.set_xlabel(f"number of nodes{beyond}", fontsize=TEXT)
     axes.set_ylabel("% of the split's graphs", fontsize=TEXT)
+    _finish(axes, f"domain: {bench.domain}")
+    _split_legend(axes)
 
 
-def _draw_shares(axes: Axes, bench: Benchmark) -> None:
-    """The share of each split's graphs that the domains hold: all domains, or the largest of each split."""
-    domains = _drawn_domains(bench)
+def _draw_domains(axes: Axes, bench: Benchmark) -> None:
+    """Draw the share of each split's graphs in each domain, or in the largest domains if there are many."""
+    domains, under = all_domains(bench).tolist(), ""
+    shares: dict[str, dict[int, float]] = {}
+    for split in SAMPLES:
+        found, counts = np.unique(domains_of(bench.splits[split]), return_counts=True)
+        largest = np.argsort(-counts, kind="stable")
+        shares[split] = {int(found[at]): 100 * counts[at] / counts.sum() for at in largest}
+    if len(domains) > FEW:
+        numbers = ", ".join(f"{len(own):,} in {SPLIT_NAMES[split]}" for split, own in shares.items())
+        under = f"the largest of {len(domains):,} domains: {numbers}"
+        domains = list(dict.fromkeys(domain for own in shares.values() for domain in list(own)[:LARGEST]))
     for place, domain in enumerate(domains):
-        shares = {split: _share(bench, split, domain) for split in SHOWN}
-        there = [split for split, share in shares.items() if share > 0]
+        there = [split for split in SAMPLES if domain in shares[split]]
         height = 0.78 / max(len(there), 1.6)
         for number, split in enumerate(there):
             middle = place + height * (number - (len(there) - 1) / 2)
-            axes.barh(middle, shares[split], height=0.92 * height, color=palette.SPLITS[split])
-    axes.set_yticks(range(len(domains)), [_domain(bench, domain) for domain in domains], fontsize=TEXT)
+            axes.barh(middle, shares[split][domain], height=0.92 * height, color=palette.SPLITS[split])
+    axes.set_yticks(range(len(domains)), [_short_name(bench, domain) for domain in domains], fontsize=TEXT)
     axes.invert_yaxis()
     axes.set_xlabel("% of the split's graphs", fontsize=TEXT)
+    _finish(axes, f"domain: {bench.domain}", under)
+    _split_legend(axes)
 
 
-def _share(bench: Benchmark, split: str, domain: int) -> float:
-    """The percentage of a split's graphs that are of a domain."""
-    found = domains_of(bench.splits[split])
-    return 100 * float((found == domain).double().mean()) if len(found) else 0.0
-
-
-def _drawn_domains(bench: Benchmark) -> list[int]:
-    """All domains where they are few, else the largest of each split."""
-    if len(all_domains(bench)) <= FEW:
-        return [int(domain) for domain in all_domains(bench)]
-    largest: list[int] = []
-    for split in SHOWN:
-        found, counts = domains_of(bench.splits[split]).unique(return_counts=True)
-        largest += [int(found[at]) for at in counts.argsort(descending=True, stable=True)[:LARGEST]]
-    return list(dict.fromkeys(largest))
-
-
-def _numbers(bench: Benchmark) -> str:
-    """How many domains each split has."""
-    found = [f"{len(domains_of(bench.splits[split]).unique()):,} in {split}" for split in SHOWN]
-    return f"the largest of {len(all_domains(bench)):,} domains: {', '.join(found)}"
+def _split_legend(axes: Axes) -> None:
+    """Add a legend of the split colours."""
+    _legend(axes, [Patch(color=palette.SPLITS[split], label=SPLIT_NAMES[split]) for split in SAMPLES])
 
 
 # Classes --------------------------------------------------------------------------------------------------------------
 
 
 def _draw_balance(axes: Axes, bench: Benchmark) -> None:
-    """The balance of classes in each of the five splits."""
-    rows = [split for split in SPLITS if len(bench.splits[split])]
-    shares = [class_values(bench.splits[split], bench.task).nanmean(0) for split in rows]
-    _draw_rows(axes, bench, rows, torch.stack(shares), rows)
-    _tidy(axes, "classes by split" if bench.task.kind == "multiclass" else "share of label 1 by split")
-    if bench.task.kind == "multiclass":
+    """Draw the class balance of each of the five splits."""
+    multiclass = bench.task.kind == "multiclass"
+    splits = [split for split in SPLIT_NAMES if len(bench.splits[split])]
+    shares = [np.nanmean(class_values(bench.splits[split], bench.task), 0) for split in splits]
+    _draw_bars(axes, bench, [SPLIT_NAMES[split] for split in splits], np.stack(shares), splits)
+    _finish(axes, "classes by split" if multiclass else "share of label 1 by split")
+    if multiclass:
         colours = _class_colours(bench.task.outputs)[:FEW]
         _legend(axes, [Patch(color=colour, label=f"class {number}") for number, colour in enumerate(colours)])
 
 
 def _draw_balance_by_domain(axes: Axes, bench: Benchmark) -> None:
-    """The balance of classes in each domain where they are few, else how it varies over them."""
+    """Draw the class balance of each domain, or its distribution over many domains."""
     multiclass = bench.task.kind == "multiclass"
+    tables = {split: shares_by_domain(bench.splits[split], bench.task) for split in SAMPLES}
     if len(all_domains(bench)) <= FEW:
-        _draw_few(axes, bench)
+        names = [
+            f"{SPLIT_NAMES[split]} · {_short_name(bench, domain, 12)}"
+            for split, (found, _, _) in tables.items()
+            for domain in found.tolist()
+        ]
+        splits = [split for split, (found, _, _) in tables.items() for _ in found]
+        _draw_bars(axes, bench, names, np.concatenate([shares for _, _, shares in tables.values()]), splits)
     else:
-        _draw_many(axes, bench)
-    _tidy(axes, "classes by domain" if multiclass else "share of label 1 by domain")
+        _draw_boxes(axes, bench, tables)
+    _finish(axes, "classes by domain" if multiclass else "share of label 1 by domain")
 
 
-def _draw_few(axes: Axes, bench: Benchmark) -> None:
-    """One bar a domain of a split."""
-    names, parts, splits = [], [], []
-    for split in SHOWN:
-        found, _, shares = shares_by_domain(bench.splits[split], bench.task)
-        names += [f"{split} · {_domain(bench, int(domain), 12)}" for domain in found]
-        parts.append(shares)
-        splits += [split] * len(found)
-    _draw_rows(axes, bench, names, torch.cat(parts), splits)
-
-
-def _draw_rows(axes: Axes, bench: Benchmark, names: Sequence[str], shares: Tensor, splits: Sequence[str]) -> None:
-    """Bars whose parts are classes; of binary targets bars of the mean share of ones, and a dot for each target."""
-    places, percent = np.arange(len(names)), 100 * shares.numpy()  # (rows,), (rows, C)
+def _draw_bars(axes: Axes, bench: Benchmark, names: Sequence[str], shares: Floats, splits: Sequence[str]) -> None:
+    """Draw one bar per row of shares (rows, C): its classes, or the mean share of ones and a dot for each target."""
+    places, percent = np.arange(len(names)), 100 * shares
     if bench.task.kind == "multiclass":
         starts = percent.cumsum(1) - percent
         for number, colour in enumerate(_class_colours(bench.task.outputs)):
             axes.barh(places, percent[:, number], left=starts[:, number], height=0.72, color=colour)
         axes.set_xlim(0, 100)
     else:
-        _draw_targets(axes, places, percent, [palette.SPLITS[split] for split in splits])
+        means = np.nanmean(percent, 1)
+        bars = axes.barh(places, means, height=0.72, color=[palette.SPLITS[split] for split in splits])
+        axes.bar_label(bars, [f"{mean:.3g}" for mean in means], padding=3, fontsize=SMALL, color=GREY)
+        axes.set_xlim(0, max(1.0, min(115.0, 1.2 * float(np.nanmax(percent)))))
+        for target in percent.T if percent.shape[1] > 1 else ():
+            axes.scatter(target, places, s=6, color=INK, zorder=3)
     axes.set_yticks(places, names, fontsize=TEXT if len(names) <= 12 else 6.5)
     for tick, split in zip(axes.get_yticklabels(), splits, strict=True):
         tick.set_color(palette.SPLIT_LETTERS[split])
@@ -291,44 +250,31 @@ def _draw_rows(axes: Axes, bench: Benchmark, names: Sequence[str], shares: Tenso
     axes.set_xlabel("% of graphs", fontsize=TEXT)
 
 
-def _draw_targets(axes: Axes, places: NDArray[Any], percent: NDArray[Any], colours: Sequence[str]) -> None:
-    """Bars of the mean share of ones with the figure beside it, and a dot for each target where there are several."""
-    means = np.nanmean(percent, 1)
-    bars = axes.barh(places, means, height=0.72, color=colours)
-    axes.bar_label(bars, [f"{mean:.3g}" for mean in means], padding=3, fontsize=SMALL, color=GREY)
-    axes.set_xlim(0, max(1.0, min(115.0, 1.2 * float(np.nanmax(percent)))))
-    if percent.shape[1] > 1:
-        for target in percent.T:
-            axes.scatter(target, places, s=6, color=INK, zorder=3)
-
-
-def _draw_many(axes: Axes, bench: Benchmark) -> None:
-    """Boxes over the domains large enough: for each split the share of each class, or of label 1."""
-    multiclass = bench.task.kind == "multiclass"
+def _draw_boxes(axes: Axes, bench: Benchmark, tables: dict[str, tuple[Any, Any, Floats]]) -> None:
+    """Draw box plots over the large domains: for each split the share of each class, or of label 1."""
     values, names, colours = [], [], []
-    for split in SHOWN:
-        _, counts, shares = shares_by_domain(bench.splits[split], bench.task)
-        large = 100 * shares[counts >= COUNTED]  # (d, C)
-        for number in range(bench.task.outputs):
-            kept = large[:, number][~large[:, number].isnan()]
-            values.append(kept.numpy())
-            names.append(f"{split}{f' · class {number}' if multiclass else ''}\n{len(kept)} domains")
+    for split, (_, counts, shares) in tables.items():
+        for number, column in enumerate(100 * shares[counts >= COUNTED].T):
+            kept = column[~np.isnan(column)]
+            which = f" · class {number}" if bench.task.kind == "multiclass" else ""
+            values.append(kept)
+            names.append(f"{SPLIT_NAMES[split]}{which}\n{len(kept)} domains")
             colours.append(palette.SPLITS[split])
     boxes = axes.boxplot(values, orientation="horizontal", widths=0.6, patch_artist=True, **STYLE)
     for box, colour in zip(boxes["boxes"], colours, strict=True):
         box.set(facecolor=colour, alpha=0.55)
     axes.set_yticks(np.arange(len(names)) + 1, names, fontsize=TEXT if len(names) <= 6 else SMALL)
     axes.invert_yaxis()
-    axes.set_xlabel(f"% of a domain's graphs (domains of {COUNTED} or more)", fontsize=TEXT)
+    axes.set_xlabel(f"% per domain ({COUNTED} graphs or more)", fontsize=TEXT)
 
 
 def _class_colours(count: int) -> list[Any]:
-    """A colour for each class, from dark to light."""
+    """Return a colour for each class, from dark to light."""
     return [CLASSES(0.12 + 0.8 * number / max(count - 1, 1)) for number in range(count)]
 
 
-def _tidy(axes: Axes, title: str, under: str = "") -> None:
-    """A title at the left, perhaps with a line under it, no frame but two lines, small figures."""
+def _finish(axes: Axes, title: str, under: str = "") -> None:
+    """Set the title, an optional line under it, two spines and small tick labels."""
     axes.set_title(title, fontsize=TITLE, weight="bold", loc="left", pad=17 if under else 5)
     if under:
         axes.annotate(under, (0, 1), (0, 4), "axes fraction", textcoords="offset points", fontsize=SMALL, color=GREY)
@@ -338,14 +284,7 @@ def _tidy(axes: Axes, title: str, under: str = "") -> None:
 
 
 def _legend(axes: Axes, handles: Sequence[Patch]) -> None:
-    """What the colours mean, under the panel."""
-    axes.legend(
-        handles=list(handles),
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.16),
-        ncols=min(len(handles), 4),
-        frameon=False,
-        fontsize=TEXT,
-        handlelength=1.0,
-        columnspacing=1.2,
-    )
+    """Put a legend under the panel."""
+    style: dict[str, Any] = {"frameon": False, "fontsize": TEXT, "handlelength": 1.0, "columnspacing": 1.2}
+    columns = min(len(handles), 4)
+    axes.legend(handles=list(handles), loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns, **style)

@@ -269,7 +269,7 @@ def test_nothing_is_said_where_no_molecule_is_in_two_parts() -> None:
     texts = copies([3] * 30)
     report = distance_report(make_split("random", collect(texts)), collect(texts))
     assert [report["parts"][name]["also_in_train"] for name in SPLITS] == [None, 0, 0, 0, 0]
-    assert "train also has" not in report["sentence"]
+    assert "the same molecule" not in report["sentence"]
 
 
 def test_molecules_stay_together_under_a_shift_too() -> None:
@@ -288,7 +288,7 @@ def test_a_molecule_that_a_column_keeps_apart_is_counted() -> None:
     split = Split(torch.tensor([0] * 18 + [3] * 2 + [4] * 3), torch.tensor([0] * 18 + [1] * 2 + [2] * 3))
     report = distance_report(split, collect(texts))
     assert [report["parts"][name]["also_in_train"] for name in ("val", "test")] == [1, 2]
-    assert "train also has the molecule of 1 rows of val and 2 rows of test" in report["sentence"]
+    assert "the same molecule as 1 OOD validation and 2 OOD test rows" in report["sentence"]
 
 
 def test_no_part_is_empty_where_all_but_one_molecule_are_common() -> None:
@@ -503,7 +503,9 @@ def test_the_report_by_hand() -> None:
         "also_in_train": 0,
     }
     assert (train["also_in_train"], test["also_in_train"], report["parts"]["val"]["also_in_train"]) == (None, 0, 0)
-    assert report["sentence"].startswith("test has too few graphs to be told from train: graphs are")
+    assert "OOD test" in report["sentence"]
+    assert "5.7 standard deviations larger" in report["sentence"]
+    assert "100% of its domains are unseen" in report["sentence"]
     assert distance_report(split, collection)["parts"]["test"]["unseen_domains"] == 0.5
 
 
@@ -513,7 +515,8 @@ def test_the_report_tells_a_shift_from_none() -> None:
     shifted = distance_report(make_split("column:kind", graphs, {"kind": kinds}), graphs)
     mixed = distance_report(make_split("random", graphs), graphs)
     assert shifted["parts"]["test"]["auroc"] > 0.95
-    assert "test lies far from train" in shifted["sentence"]
+    assert f"AUROC {shifted['parts']['test']['auroc']:.2f}" in shifted["sentence"]
+    assert f"ID test: {shifted['parts']['id_test']['auroc']:.2f}" in shifted["sentence"]
     assert "100% of its domains are unseen" in shifted["sentence"]
     assert mixed["parts"]["test"]["auroc"] < 0.75
     assert mixed["parts"]["test"]["nearest_mean"] is None
@@ -525,9 +528,27 @@ def test_the_report_of_molecules_names_their_nearest_neighbours() -> None:
     parts = report["parts"]
     assert parts["train"]["nearest_mean"] is None
     assert parts["test"]["nearest_mean"] < parts["id_test"]["nearest_mean"] <= 1.0
-    assert "Tanimoto" in report["sentence"]
+    assert (
+        f"molecule {parts['test']['nearest_mean']:.2f} (ID test: {parts['id_test']['nearest_mean']:.2f})"
+        in report["sentence"]
+    )
+    bits = collection.molecules.fingerprints() if collection.molecules is not None else np.zeros((0, 0), dtype=bool)
+    split = make_split("scaffold", collection)
+    near = nearest_similarity(bits[split.rows("test").numpy()], bits[split.rows("train").numpy()])
+    assert parts["test"]["nearest_mean"] == pytest.approx(near.mean(), abs=1e-4)
+    assert parts["test"]["nearest_median"] == pytest.approx(np.median(near), abs=1e-4)
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([2, 2], "smaller"), ([9, 9], "larger"), ([5, 5], None)])
+def test_the_sentence_says_whether_test_graphs_are_larger_or_smaller(sizes: list[int], expected: str | None) -> None:
+    split = Split(torch.tensor([0] * 4 + [4] * 2), torch.zeros(6, dtype=torch.long))
+    report = distance_report(split, paths([4, 6, 4, 6, *sizes]))
+    difference = (sizes[0] - 5) / 1.0
+    assert report["parts"]["test"]["size_difference"] == difference
+    for word in ("larger", "smaller"):
+        assert (f"{abs(difference):.1f} standard deviations {word}" in report["sentence"]) == (word == expected)
 
 
 def test_a_report_without_training_rows_says_so() -> None:
     split = Split(torch.tensor([4, 4]), torch.tensor([0, 0]))
-    assert "nothing to compare" in distance_report(split, paths([2, 3]))["sentence"]
+    assert "empty" in distance_report(split, paths([2, 3]))["sentence"]

@@ -76,6 +76,7 @@ def drug_ood(
     Label:
         1 where the measured activity is above the threshold of the file's recipe (between 4 and 6 on the negative
         decadic logarithm), else 0.
+    Task: 1 binary target, ROC-AUC.
     Domain:
         The file's number of the assay, scaffold or size. ``env``: the training domains numbered from 0,
         however many.

@@ -61,6 +61,7 @@ def good_hiv(
         (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are counted, not drawn.
     Label:
         1 where the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
+    Task: 1 binary target, ROC-AUC.
     Domain:
         scaffold: the number of the Murcko scaffold among all of them in the order of their SMILES, 0 without a ring.
         size: the number of atoms. ``env``: neighbouring training domains joined to at most ten of about as many

@@ -18,6 +18,7 @@ def memory(
     Splits: as fit made them.
     Input: what the graphs carried.
     Label: what fit was given.
+    Task: depends on the labels passed to fit.
     Domain: scaffold, size or what the split was made by.
     Source: the caller.
     Licence: the caller's.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -18,13 +17,12 @@ from scipy.sparse.csgraph import connected_components
 
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.sizes import good_sizes
-from goodformer.data.bounds import bounds
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
+from goodformer.data.random import Draws
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 VERSION = 1
 """Raised whenever the generated graphs change, so that cached ones are made anew."""
@@ -38,26 +36,6 @@ MOTIF_NODES = 5
 RATIOS = (0.99, 0.97, 0.95, 0.3, 0.0)
 """How often the motif decides the domain under a concept shift: three training environments, val, test."""
 LABEL_NOISE = 0.1
-
-
-class Draws:
-    """Random numbers that are the same on every machine and under every version of numpy.
-
-    Only the raw words of PCG64 are taken, whose stream numpy guarantees; turning them into numbers is done here.
-    """
-
-    def __init__(self, seed: int, name: str) -> None:
-        self._words = np.random.PCG64([seed, zlib.crc32(name.encode())])
-
-    def uniform(self, count: int) -> Floats:
-        """Real numbers in [0, 1)."""
-        words: npt.NDArray[np.uint64] = self._words.random_raw(count)
-        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-    def below(self, limit: int | Ints, count: int | None = None) -> Ints:
-        """Whole numbers from 0 to ``limit`` - 1, one for each limit or ``count`` of them."""
-        size = len(limit) if isinstance(limit, np.ndarray) else count or 0
-        return np.floor(self.uniform(size) * limit).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -79,13 +57,13 @@ class Templates:
         """Templates of networkx graphs whose nodes are 0, 1, 2, ..."""
         edges = [np.sort(np.array(list(graph.edges), dtype=np.int64).reshape(-1, 2), axis=1) for graph in graphs]
         nodes = np.array([graph.number_of_nodes() for graph in graphs], dtype=np.int64)
-        return cls(nodes, bounds(np.array([len(part) for part in edges])), np.concatenate(edges).T)
+        return cls(nodes, np.append(0, np.cumsum([len(part) for part in edges])), np.concatenate(edges).T)
 
     def copies(self, which: Ints) -> tuple[Ints, Ints]:
         """The edges (2, E) of the templates ``which`` (B,) one after the other, and the copy each belongs to (E,)."""
         counts = np.diff(self.edge_ptr)[which]
         copy = np.repeat(np.arange(len(which)), counts)
-        within = np.arange(len(copy)) - bounds(counts)[copy]
+        within = np.arange(len(copy)) - (np.cumsum(counts) - counts)[copy]
         return self.edges[:, self.edge_ptr[which][copy] + within], copy
 
 
@@ -136,6 +114,7 @@ def good_motif(
         The motif: 0 house, 1 five-cycle, 2 crane (K2,3). With probability 0.1 drawn anew among all three, so that no
         classifier can be right in more than 93.33 % of the cases on average. ``edge_truth`` marks the edges between
         motif nodes; ``motif`` keeps the label before noise.
+    Task: 3 classes, accuracy.
     Domain:
         basis: the kind of base, an index into `GOOD_BASES`; widths are 5 to 15. Covariate: wheel, tree, ladder in
         training, star in val, path in test. size: the nominal width, to which -5 to 5 is added, all five bases.
@@ -188,6 +167,7 @@ def sp_motif(
     Label:
         The motif: 0 five-cycle, 1 house, 2 crane (five-cycle with the chords 0-2 and 0-3). No label noise.
         ``edge_truth`` marks the edges between motif nodes.
+    Task: 3 classes, accuracy.
     Domain:
         The kind of base: 0 tree (2 or 3 children, height 0-2), 1 ladder (width 8-11), 2 wheel (15-19 nodes). In
         training the base with the motif's index has probability ``bias``, each other (1 - bias) / 2; in val and test
@@ -380,7 +360,7 @@ class Pairs:
     @classmethod
     def of(cls, sizes: Ints) -> Pairs:
         """Numbers for graphs of the given sizes."""
-        return cls(sizes, bounds(sizes * sizes))
+        return cls(sizes, np.append(0, np.cumsum(sizes * sizes)))
 
     def key(self, graph: Ints, u: Ints, v: Ints) -> Ints:
         """The numbers of the pairs (u, v)."""
@@ -433,7 +413,7 @@ def _graph_set(plan: Plan, pairs: Pairs, keys: Ints, base_nodes: Ints) -> GraphS
     both = np.sort(np.concatenate([keys, pairs.key(graph, v, u)]))
     graph = pairs.graph(both)
     u, v = pairs.ends(both, graph)
-    nodes = bounds(pairs.sizes)
+    nodes = np.append(0, np.cumsum(pairs.sizes))
     tensor = torch.from_numpy
     return GraphSet(
         {"x": torch.ones(int(nodes[-1]), 1)},

@@ -22,7 +22,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from goodformer.data.bounds import bounds
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
 from goodformer.registry import InputError
@@ -217,7 +216,7 @@ def _tensors(texts: list[str], model: str) -> dict[str, Tensor]:
     return {
         "node/word": torch.from_numpy(word.astype(np.int32)),
         "edge/index": torch.from_numpy(edges.astype(np.int16 if sizes.max() < 2**15 else np.int64)),
-        "node_ptr": torch.from_numpy(bounds(sizes)),
+        "node_ptr": torch.from_numpy(np.append(0, np.cumsum(sizes))),
         "edge_ptr": torch.from_numpy(edge_ptr),
         "table": torch.from_numpy(table),
     }
@@ -267,7 +266,7 @@ def tree_edges(offsets: Ints, sizes: Ints) -> tuple[Ints, Ints]:
         Both directions of every edge (2, E) in node numbers of its graph, ordered by source and target, and the first
         edge of each graph (B + 1,).
     """
-    ptr, graph = bounds(sizes), np.repeat(np.arange(len(sizes)), sizes)
+    ptr, graph = np.append(0, np.cumsum(sizes)), np.repeat(np.arange(len(sizes)), sizes)
     node = np.arange(len(offsets))
     head = node + offsets
     roots = np.flatnonzero(offsets == 0)

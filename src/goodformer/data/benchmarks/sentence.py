@@ -19,10 +19,9 @@ from pydantic import Field
 
 from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.benchmarks.motif import Draws
 from goodformer.data.benchmarks.parse import DEFAULT_MODEL, identity, parse
-from goodformer.data.edges import each_way_once
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GraphSet, each_way_once
+from goodformer.data.random import Draws
 from goodformer.data.splits.split import Split, concept, covariate, mixed
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
@@ -137,6 +136,7 @@ def good_sst2(
         published graphs are read instead (768 numbers a node).
     Label:
         0 negative, 1 positive; the score is accuracy.
+    Task: 2 classes, accuracy.
     Domain:
         The number of tokens. ``env``: neighbouring training lengths joined to at most ten of about as many sentences
         each, numbered from 0; under a concept shift the three groups of training sentences of different bias.
@@ -171,6 +171,7 @@ def good_twitter(
         As `good_sst2`; the target of the opinion stands in the text in place of its mark $T$.
     Label:
         0 negative, 1 neutral, 2 positive; the score is accuracy.
+    Task: 3 classes, accuracy.
     Domain:
         The number of tokens. ``env``: as `good_sst2`.
     Source:

@@ -67,6 +67,7 @@ def table(
         for molecules, sizes otherwise.
     Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features the file gives them.
     Label: two values are a binary target, more are classes, several columns are several binary targets.
+    Task: binary targets, ROC-AUC; otherwise classes, accuracy.
     Domain: what ``split`` names.
     Source: your file.
     Licence: that of your file.

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.data.edges import each_way_once
 from goodformer.data.features import check_features
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GraphSet, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.json_lines import table_of
 from goodformer.registry import InputError
@@ -71,7 +70,7 @@ class Collection:
 def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None) -> Collection:
     """Graphs from SMILES, from PyG `Data` or from networkx graphs, in the order given.
 
-    Models read undirected graphs (`goodformer.data.edges`): of an edge given in one direction only, the other direction
+    Models read undirected graphs (`goodformer.data.graphs.each_way_once`): of an edge given in one direction only, the other direction
     is added after the graph's own edges with the same features, an edge given twice counts once, and loops are left
     out. So a directed networkx graph is read as undirected. Edges that come in both directions keep their order.
 

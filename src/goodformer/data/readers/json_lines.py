@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.data.edges import each_way_once
 from goodformer.data.features import check_values
+from goodformer.data.graphs import each_way_once
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 

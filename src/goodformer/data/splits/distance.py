@@ -1,4 +1,4 @@
-"""How far the parts of a split lie apart: in size, classes, domains, structure and nearest neighbours.
+"""Distance between the parts of a split: sizes, classes, domains, structure and nearest neighbours.
 
 Letters: G graphs, F columns, Q molecules compared with T training molecules.
 """
@@ -19,60 +19,74 @@ from goodformer.data.readers.labels import labelled
 from goodformer.data.splits.descriptors import contents, structure
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.twins import same_graphs
-from goodformer.spec import SPLITS
+from goodformer.spec import SPLIT_NAMES, SPLITS
 
 Bits = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
-Places = dict[str, Tensor]
 
 COMPARED, REFERENCE = 1_000, 5_000
-"""At most so many molecules of a part are compared with at most so many of training."""
+"""Largest number of molecules of a part, and of training, whose fingerprints are compared."""
 TOLD_APART = 3_000
-"""At most so many graphs of each of two parts are told apart."""
+"""Largest number of graphs of each part that the classifier sees."""
 FOLDS = 5
 CLOSE, FAR = 0.6, 0.8
-"""Up to which AUROC parts count as alike, and from which on as far apart."""
+"""AUROC below which parts count as similar, and from which they count as far apart."""
 
 
 def distance_report(split: Split, collection: Collection, y: Tensor | None = None, seed: int = 0) -> dict[str, Any]:
-    """How far train and each other part of a split are apart, as JSON values; None where that cannot be told.
+    """Compare each part of a split with training and return the result as JSON values; None means unknown.
 
-    For each part: number of graphs, shares of the classes (of binary targets: the share of 1), mean size and its
-    difference from train in standard deviations of train, number of domains and the share of them that train lacks,
-    mean and median Tanimoto similarity of a molecule to its nearest training molecule, the AUROC with which a logistic
-    regression tells the part from train by size, degrees and mean features (0.5 = alike), and the number of rows whose
-    molecule, or whose graph as it is written, is also in train. Of many molecules
-    1,000 of a part are compared with 5,000 of train, the same for every part: where train is larger, similarities are
-    lower than to all of it, and only the difference between parts counts.
+    For each part: number of graphs; class shares (of binary targets: the share of 1); mean size and its difference
+    from training in training standard deviations; number of domains and the share of them that training lacks; mean
+    and median Tanimoto similarity of a molecule to its nearest training molecule; the AUROC with which a logistic
+    regression on size, degrees and mean features separates the part from training (0.5 = alike); and the number of rows
+    whose molecule (or identical graph) also occurs in training. At most 1,000 molecules of a part are compared with at
+    most 5,000 of training. With a larger training part, similarities are underestimated equally for all parts.
 
     Args:
-        split: Which row is where.
+        split: The part and domain of each row.
         collection: The graphs.
-        y: Labels of all rows; rows without any are not counted.
-        seed: Decides what is compared where there is more than is needed.
+        y: Labels of all rows; rows without any label are not counted.
+        seed: Seed for the samples that are compared.
     """
-    places = _places(split, collection, y)
-    used = sum(len(found) for found in places.values())
-    table = _described(collection)
-    train = places["train"]
-    near = _Nearest(collection, train, seed)
-    parts, twin = {}, same_graphs(collection)
+    part, domain = split.part[collection.rows], split.domain[collection.rows]  # (G,), (G,)
+    own = None if y is None else y[collection.rows]
+    if own is not None:
+        part = torch.where(labelled(own), part, torch.full_like(part, -1))
+    places = {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
+    train, twin = places["train"], same_graphs(collection)
+    table = np.concatenate([structure(collection.graphs), contents(collection.graphs, collection.features)], 1)
+    generator = np.random.default_rng(seed)
+    reference = _fingerprints(collection, train, REFERENCE, generator)
+    parts: dict[str, dict[str, Any]] = {}
     for name, found in places.items():
-        parts[name] = _counted(split, collection, y, found)
-        parts[name] |= _sizes_apart(collection, train, found)
-        parts[name]["unseen_domains"] = _unseen(split, collection, train, found)
-        parts[name] |= {"nearest_mean": None, "nearest_median": None, "auroc": None, "also_in_train": None}
+        domains = domain[found].unique()
+        unseen = ~torch.isin(domains, domain[train])
+        row: dict[str, Any] = {"graphs": len(found), "domains": len(domains), "classes": None}
+        if y is not None and own is not None and len(found):
+            row["classes"] = _class_shares(y, own[found])
+        row |= _sizes(collection.graphs.sizes.double(), train, found)
+        row["unseen_domains"] = round(float(unseen.double().mean()), 4) if len(domains) else None
+        row |= {"nearest_mean": None, "nearest_median": None, "auroc": None, "also_in_train": None}
         if name != "train":
-            parts[name] |= near.similarity(found)
-            parts[name]["auroc"] = told_apart(table[train.numpy()], table[found.numpy()], seed)
-            parts[name]["also_in_train"] = int(np.isin(twin[found.numpy()], twin[train.numpy()]).sum())
+            bits = None if reference is None else _fingerprints(collection, found, COMPARED, generator)
+            if bits is not None and reference is not None:
+                near = nearest_similarity(bits, reference)
+                row |= {
+                    "nearest_mean": round(float(near.mean()), 4),
+                    "nearest_median": round(float(np.median(near)), 4),
+                }
+            row["auroc"] = told_apart(table[train.numpy()], table[found.numpy()], seed)
+            row["also_in_train"] = int(np.isin(twin[found.numpy()], twin[train.numpy()]).sum())
+        parts[name] = row
+    used = sum(map(len, places.values()))
     report = {"by": split.by, "rows": len(split), "left_out": len(split) - used, "parts": parts}
-    return {**report, "sentence": _sentence(report, "graph" if collection.molecules is None else "molecule")}
+    return {**report, "sentence": _sentence(parts, "graph" if collection.molecules is None else "molecule")}
 
 
 def nearest_similarity(some: Bits, others: Bits) -> Floats:
-    """Tanimoto similarity of each fingerprint (Q, F) to the nearest of the others (T, F): shared bits over all bits."""
-    # Sums of zeros and ones are exact in float32, and a product of matrices is the fastest way to count shared bits.
+    """Return the Tanimoto similarity of each fingerprint (Q, F) to the nearest of the others (T, F)."""
+    # Sums of zeros and ones are exact in float32, and a matrix product counts shared bits fastest.
     mine, theirs = some.astype(np.float32), others.astype(np.float32)
     shared = mine @ theirs.T  # (Q, T)
     either = mine.sum(1)[:, None] + theirs.sum(1)[None] - shared
@@ -80,7 +94,7 @@ def nearest_similarity(some: Bits, others: Bits) -> Floats:
 
 
 def told_apart(some: Floats, others: Floats, seed: int = 0) -> float | None:
-    """Cross-validated AUROC of a logistic regression that tells two tables of descriptors apart; None for few rows."""
+    """Return the cross-validated AUROC of a logistic regression that separates two tables; None for few rows."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
     from sklearn.pipeline import make_pipeline
@@ -97,52 +111,20 @@ def told_apart(some: Floats, others: Floats, seed: int = 0) -> float | None:
     return round(float(scores.mean()), 4)
 
 
-class _Nearest:
-    """Compares molecules with a sample of the training molecules, whose fingerprints are computed once."""
-
-    def __init__(self, collection: Collection, train: Tensor, seed: int) -> None:
-        self.molecules, self.generator = collection.molecules, np.random.default_rng(seed)
-        self.train = None if collection.molecules is None or not len(train) else self._bits(train, REFERENCE)
-
-    def similarity(self, places: Tensor) -> dict[str, float]:
-        """Mean and median similarity to the nearest training molecule; nothing where these are not molecules."""
-        if self.train is None or not len(places):
-            return {}
-        found = nearest_similarity(self._bits(places, COMPARED), self.train)
-        return {"nearest_mean": round(float(found.mean()), 4), "nearest_median": round(float(np.median(found)), 4)}
-
-    def _bits(self, places: Tensor, most: int) -> Bits:
-        assert self.molecules is not None
-        return self.molecules.subset(_sample(places.numpy(), most, self.generator).tolist()).fingerprints()
+def _fingerprints(collection: Collection, places: Tensor, most: int, generator: np.random.Generator) -> Bits | None:
+    """Return fingerprints of at most ``most`` molecules; None if there are none."""
+    if collection.molecules is None or not len(places):
+        return None
+    return collection.molecules.subset(_sample(places.numpy(), most, generator).tolist()).fingerprints()
 
 
 def _sample(values: npt.NDArray[Any], most: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-    """The values, or so many of them drawn at random."""
+    """Return the values, or a random sample if there are more than ``most``."""
     return values if len(values) <= most else values[np.sort(generator.choice(len(values), most, replace=False))]
 
 
-def _described(collection: Collection) -> Floats:
-    """What each graph looks like (G, F)."""
-    return np.concatenate([structure(collection.graphs), contents(collection.graphs, collection.features)], 1)
-
-
-def _places(split: Split, collection: Collection, y: Tensor | None) -> Places:
-    """The graphs of each part that have a label, as places within the collection."""
-    part = split.part[collection.rows]  # (G,)
-    if y is not None:
-        part = torch.where(labelled(y[collection.rows]), part, torch.full_like(part, -1))
-    return {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
-
-
-def _counted(split: Split, collection: Collection, y: Tensor | None, found: Tensor) -> dict[str, Any]:
-    """Graphs, domains and classes of a part."""
-    domains = len(split.domain[collection.rows[found]].unique())
-    known = None if y is None or not len(found) else _class_shares(y, y[collection.rows[found]])
-    return {"graphs": len(found), "domains": domains, "classes": known}
-
-
 def _class_shares(y: Tensor, some: Tensor) -> list[float | None]:
-    """Shares of the classes, or of 1 in each binary target."""
+    """Return the share of each class, or of 1 in each binary target."""
     if y.is_floating_point():
         shares = some.nanmean(0).tolist()
     else:
@@ -150,9 +132,8 @@ def _class_shares(y: Tensor, some: Tensor) -> list[float | None]:
     return [None if math.isnan(share) else round(share, 4) for share in shares]
 
 
-def _sizes_apart(collection: Collection, train: Tensor, found: Tensor) -> dict[str, float | None]:
-    """Mean size, and how far it is from that of train."""
-    sizes = collection.graphs.sizes.double()
+def _sizes(sizes: Tensor, train: Tensor, found: Tensor) -> dict[str, float | None]:
+    """Return the mean size and its difference from training in standard deviations (positive = larger graphs)."""
     if not len(found) or not len(train):
         return {"mean_size": None, "size_difference": None}
     spread = float(sizes[train].std(correction=0))
@@ -163,62 +144,30 @@ def _sizes_apart(collection: Collection, train: Tensor, found: Tensor) -> dict[s
     }
 
 
-def _unseen(split: Split, collection: Collection, train: Tensor, found: Tensor) -> float | None:
-    """Share of the domains of a part that train does not have."""
-    domain = split.domain[collection.rows]
-    own = domain[found].unique()
-    return round(float((~torch.isin(own, domain[train])).double().mean()), 4) if len(own) else None
-
-
-def _sentence(report: Mapping[str, Any], what: str) -> str:
-    """The report on graphs or molecules in one sentence."""
-    parts = report["parts"]
-    test, inside = (
-        next(((n, parts[n]) for n in names if parts[n]["graphs"]), None)
-        for names in (("test", "val"), ("id_test", "id_val"))
-    )
+def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
+    """Summarise the report on graphs or molecules in one sentence."""
+    test = next((name for name in ("test", "val") if parts[name]["graphs"]), None)
+    inside = next((name for name in ("id_test", "id_val") if parts[name]["graphs"]), None)
     if test is None or not parts["train"]["graphs"]:
-        return "There is nothing to compare: train or test is empty."
-    name, row = test
-    facts = [_fact_auroc(row, inside), _fact_nearest(row, inside), _fact_size(row), _fact_domains(row)]
-    facts.append(_fact_twins(parts, what))
-    return f"{name} {_verdict(row['auroc'])} train: {', '.join(fact for fact in facts if fact)}."
-
-
-def _verdict(auroc: float | None) -> str:
+        return "Nothing to compare: the training or the OOD test part is empty."
+    row, beside = parts[test], {} if inside is None else parts[inside]
+    auroc, facts = row["auroc"], []
     if auroc is None:
-        return "has too few graphs to be told from"
-    return "is much like" if auroc < CLOSE else "differs from" if auroc < FAR else "lies far from"
-
-
-def _fact_auroc(row: Mapping[str, Any], inside: tuple[str, Mapping[str, Any]] | None) -> str:
-    if row["auroc"] is None:
-        return ""
-    beside = f", {inside[0]} {inside[1]['auroc']:.2f}" if inside and inside[1]["auroc"] is not None else ""
-    return f"a simple classifier tells them apart with AUROC {row['auroc']:.2f} (0.5 = alike{beside})"
-
-
-def _fact_nearest(row: Mapping[str, Any], inside: tuple[str, Mapping[str, Any]] | None) -> str:
-    if row["nearest_mean"] is None:
-        return ""
-    beside = f" ({inside[0]} {inside[1]['nearest_mean']:.2f})" if inside and inside[1]["nearest_mean"] else ""
-    return f"the nearest training molecule has a Tanimoto similarity of {row['nearest_mean']:.2f} on average{beside}"
-
-
-def _fact_size(row: Mapping[str, Any]) -> str:
-    difference = row["size_difference"]
-    if difference is None or abs(difference) < 0.1:
-        return ""
-    return f"graphs are {abs(difference):.1f} standard deviations {'larger' if difference > 0 else 'smaller'}"
-
-
-def _fact_domains(row: Mapping[str, Any]) -> str:
-    return (
-        f"{row['unseen_domains']:.0%} of its domains are unseen" if row["domains"] > 1 or row["unseen_domains"] else ""
-    )
-
-
-def _fact_twins(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
-    """Rows that a model may know by heart."""
-    there = [f"{part['also_in_train']:,} rows of {name}" for name, part in parts.items() if part["also_in_train"]]
-    return f"train also has the {what} of {' and '.join(there)}" if there else ""
+        verdict = "has too few graphs for a comparison with"
+    else:
+        verdict = "is similar to" if auroc < CLOSE else "differs from" if auroc < FAR else "is far from"
+        other = f"; {SPLIT_NAMES[inside]}: {beside['auroc']:.2f}" if inside and beside["auroc"] is not None else ""
+        facts.append(f"a simple classifier separates them with AUROC {auroc:.2f} (0.5 = alike{other})")
+    if row["nearest_mean"] is not None:
+        other = f" ({SPLIT_NAMES[inside]}: {beside['nearest_mean']:.2f})" if inside and beside["nearest_mean"] else ""
+        facts.append(f"mean Tanimoto similarity to the nearest training molecule {row['nearest_mean']:.2f}{other}")
+    if row["size_difference"] is not None and abs(row["size_difference"]) >= 0.1:
+        compared = "larger" if row["size_difference"] > 0 else "smaller"
+        facts.append(f"graphs are {abs(row['size_difference']):.1f} standard deviations {compared}")
+    if row["domains"] > 1 or row["unseen_domains"]:
+        facts.append(f"{row['unseen_domains']:.0%} of its domains are unseen")
+    twins = [f"{part['also_in_train']:,} {SPLIT_NAMES[name]}" for name, part in parts.items() if part["also_in_train"]]
+    if twins:
+        facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
+    end = f": {', '.join(facts)}" if facts else ""
+    return f"The {SPLIT_NAMES[test]} part {verdict} training{end}."

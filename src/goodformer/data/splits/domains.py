@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
-from goodformer.data.benchmarks.motif import Draws
+from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection, known_column
 from goodformer.data.readers.values import number_of, word_of
 from goodformer.data.splits.descriptors import spectrum, structure

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from goodformer import files
-from goodformer.data.benchmarks.motif import Draws
 from goodformer.data.graphs import GraphSet
+from goodformer.data.random import Draws
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 

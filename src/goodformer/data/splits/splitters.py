@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from goodformer.data.benchmarks.motif import Draws
+from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import labelled
 from goodformer.data.readers.values import counted

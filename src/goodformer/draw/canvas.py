@@ -1,0 +1,36 @@
+"""Writing pictures: accepted formats, literal text, and files that appear only when they are complete."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from goodformer import files
+from goodformer.registry import InputError
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def literal_text() -> AbstractContextManager[None]:
+    """Make text with dollar signs appear as written: names of groups and domains are not formulas."""
+    return matplotlib.rc_context({"text.parse_math": False})
+
+
+def check_format(path: Path) -> None:
+    """Raise an error unless the file's suffix is a picture format."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"cannot write a picture as {path.name!r}; use the suffix {', '.join(FORMATS)}.")
+
+
+def save(figure: Figure, path: Path, dpi: int = 110) -> Path:
+    """Write a figure in one step and return its path."""
+    check_format(path)
+    canvas, form = FigureCanvasAgg(figure), path.suffix.lower().lstrip(".")
+    files.make_folder(path.parent)
+    with literal_text():
+        files.write(path, lambda part: canvas.print_figure(part, dpi=dpi, format=form))
+    return path
