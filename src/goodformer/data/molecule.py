@@ -141,7 +141,7 @@ class Parsed:
         generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=bits)
         found = np.zeros((len(self), bits), dtype=bool)
         for row, binary in enumerate(self.binaries()):
-            found[row] = generator.GetFingerprintAsNumPy(_restored(binary))
+            found[row] = generator.GetFingerprintAsNumPy(restored(binary))
         return found
 
     def _written(self, kind: str, write: Callable[[Any], str], progress: bool = False) -> list[str]:
@@ -372,7 +372,7 @@ def _unpacked(tensor: Tensor) -> Any:
 # Many molecules -------------------------------------------------------------------------------------------------------
 
 
-def _restored(binary: Any) -> Any:
+def restored(binary: Any) -> Any:
     """Return the molecule of its binary form."""
     return Chem.Mol(binary)
 
@@ -386,7 +386,7 @@ def _scaffold(mol: Any) -> str:
 def _write_chunk(binaries: Sequence[bytes], first: int, write: Callable[[Any], str]) -> list[str]:
     """Return one string per molecule."""
     with rdBase.BlockLogs():
-        return [write(_restored(binary)) for binary in binaries]
+        return [write(restored(binary)) for binary in binaries]
 
 
 def _in_chunks(

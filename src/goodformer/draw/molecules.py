@@ -183,7 +183,7 @@ def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
     if isinstance(molecule, Data):
         return _rebuilt(molecule)
     if isinstance(molecule, bytes):
-        return Chem.Mol(molecule)
+        return restored(molecule)
     wanted = {frozenset(pair) for pair in edge_index.T.tolist()}
     for remove_hydrogens in (True, False):
         mol = _read(molecule, remove_hydrogens)
