@@ -1,13 +1,17 @@
-"""The first thing a user runs, in small."""
+"""The quick start, in small."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.image import imread
 
-from goodformer import quickstart
+from goodformer import cli, quickstart
 from goodformer.data import load_benchmark
+from goodformer.report.compare import Comparison
 
 
 @pytest.fixture
@@ -15,48 +19,67 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A quick start on so few graphs that nothing is learnt."""
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(quickstart, "DATASET", {**quickstart.DATASET, "graphs": 300})
-    short = tuple(
-        quickstart.Contestant(one.title, one.method, one.model, epochs=1, overrides=(*one.overrides, "model.dim=16"))
-        for one in quickstart.CONTESTANTS
-    )
-    monkeypatch.setattr(quickstart, "CONTESTANTS", short)
+    short = tuple(replace(row, overrides=("training.epochs=1", "model.dim=16")) for row in quickstart.ROWS)
+    monkeypatch.setattr(quickstart, "ROWS", short)
     return tmp_path / "quickstart"
 
 
-def test_it_ends_in_a_table_and_a_picture_and_repeats_at_once(small: Path) -> None:
-    report = quickstart.run(small, progress=False)
-    assert [row[0] for row in report["rows"]][:2] == [one.title for one in quickstart.CONTESTANTS]
-    assert report["rows"][-1][2:4] == ["93.3", "93.3"]
+def test_it_ends_in_a_table_and_a_picture_and_repeats_at_once(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["quickstart", "-o", str(small), "--quiet"]
+    assert cli.run([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row[0] for row in report["rows"]][:2] == [one.title for one in quickstart.ROWS]
     assert imread(report["picture"]).shape[0] > 300
     assert set(report["summaries"]) == {"erm", "goodformer"}
+    for row, summary in zip(report["rows"], report["summaries"].values(), strict=False):
+        cells = dict(zip(report["columns"], row, strict=True))
+        assert cells["ID test"] == pytest.approx(100 * summary["id_test"])
+        assert cells["OOD test"] == pytest.approx(100 * summary["ood_test"])
     before = {path: path.stat().st_mtime_ns for path in small.glob("*/summary.json")}
-    assert quickstart.run(small, progress=False) == report
+    assert cli.run([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
     assert before == {path: path.stat().st_mtime_ns for path in small.glob("*/summary.json")}
     assert len(before) == 2
+    assert cli.run(words) == 0
+    assert report["picture"] in capsys.readouterr().out
+
+
+def test_every_number_stands_under_its_heading() -> None:
+    """All numbers differ, so that ID test and OOD test cannot be exchanged."""
+    plan = Comparison(quickstart.DATASET, quickstart.ROWS, (0,), quickstart.BUDGET)
+    numbers = {"erm": (0.91, 0.42, None), "goodformer": (0.93, 0.87, 0.654)}
+    found: dict[str, dict[str, Any]] = {
+        plan.ids[name, 0]: dict(zip(("id_test", "ood_test", "precision_at_10"), values, strict=True))
+        for name, values in numbers.items()
+    }
+    table = quickstart.table(plan, found)
+    shown = {head: [cell.plain() for cell in table.column(head)] for head in table.heads[1:]}
+    assert shown == {
+        "epochs": ["5", "3", ""],
+        "ID test": ["91.0", "93.0", "93.3"],
+        "OOD test": ["42.0", "87.0", "93.3"],
+        "Precision@10": ["-", "0.654", "1.000"],
+    }
+    assert "20,000 graphs" in table.title
+    assert "OOD validation" in table.note
 
 
 def test_the_ceiling_is_that_of_labels_drawn_anew_and_pages_say_so() -> None:
     """A label drawn anew is right by chance one time in three, so fewer than one in ten are wrong."""
     graphs = load_benchmark("good-motif", graphs=6000).splits["train"].graph
-    assert float((graphs["y"].flatten() == graphs["motif"]).float().mean()) == pytest.approx(
-        quickstart.CEILING, abs=0.02
-    )
-    assert "drawn anew" in quickstart._ceiling_row()[0]
-    root = Path(__file__).parents[2]
+    share = 100 * float((graphs["y"].flatten() == graphs["motif"]).float().mean())
+    assert share == pytest.approx(quickstart.CEILING, abs=2)
+    root = Path(__file__).parents[1]
     for page in (root / "README.md", *(root / "docs").rglob("*.md")):
         text = " ".join(page.read_text().split()).lower()
         for sentence in re.findall(r"one label in ten[^:.,]*", text):
             assert "drawn anew among three classes" in sentence, page
 
 
-def test_the_budget_cuts_graphs_and_the_contestants_name_their_epochs() -> None:
-    configs = {one.method: one.config(seed=0) for one in quickstart.CONTESTANTS}
+def test_the_budget_cuts_graphs_and_the_rows_name_their_epochs() -> None:
+    plan = Comparison(quickstart.DATASET, quickstart.ROWS, (0,), quickstart.BUDGET)
+    configs = {name: config for (name, _), config in plan.configs.items()}
     assert {config.dataset["graphs"] for config in configs.values()} == {20_000}
     assert {config.budget for config in configs.values()} == {"quickstart"}
-    assert {method: config.training.epochs for method, config in configs.items()} == {"erm": 5, "goodformer": 3}
-
-
-def test_committed_records_of_erm_are_those_of_today() -> None:
-    """The label of a budget may change; what is computed, and so the id of the run, may not."""
-    erm = next(one for one in quickstart.CONTESTANTS if one.method == "erm")
-    assert erm.config(seed=0).id == "40709a40b7a5"
+    assert {name: config.training.epochs for name, config in configs.items()} == {"erm": 5, "goodformer": 3}
+    assert configs["erm"].id == "40709a40b7a5"  # committed records are those of today

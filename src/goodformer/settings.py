@@ -30,7 +30,7 @@ BOUNDS = (*SIGNS, "multiple_of", "min_length", "max_length", "pattern")
 
 @dataclass(frozen=True)
 class Computed:
-    """A mark in an annotation: the setting is completed by a function of its value and of the settings before it.
+    """A mark in an annotation: a function completes the setting from its value and the valid settings before it.
 
     Args:
         path: Import path of the function, ``package.module:name``; the module should import quickly.
@@ -164,7 +164,7 @@ def _setting(name: str, annotation: Any, default: Any) -> Setting:
                 read(one)
             if len([one for one in arguments if one is not types.NoneType]) > 1:
                 found["shape"] = "either"
-        elif origin in (list, tuple, Sequence) and arguments[1:] in ((), (...,)):
+        elif origin in (list, tuple, Sequence) and arguments[1:] in ((), (...,)) and "shape" not in found:
             found["shape"] = "list"
             read(arguments[0])
         elif part is types.NoneType:
@@ -190,6 +190,8 @@ def _setting(name: str, annotation: Any, default: Any) -> Setting:
         for one in inner or ():
             read_mark(one)
 
+    if name == "name":
+        raise InputError("a setting cannot be called 'name', which is the name of the part itself; rename it.")
     read(annotation)
     if default is inspect.Parameter.empty:
         found["required"] = True

@@ -1,27 +1,34 @@
+"""What commands print."""
+
 from __future__ import annotations
 
-import io
+import json
+
+import pytest
 
 from goodformer.cli import output
 
 
-def shown(width: int, parted: bool) -> list[str]:
-    """A table of a name and nine figures, as lines."""
-    text = io.StringIO()
-    rows = [[name, *(f"{k}0.25 ±1.00" for k in range(9))] for name in ("GOODFormer", "ERM")]
-    output.table(["row", *(f"column {k}" for k in range(9))], rows, "title", "note", text, width, parted)
-    return [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
+def test_tables_are_aligned_and_free_of_exponents(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(["name", "loss", "rows"], [["a", 1642.345, 12345], ["longer", 0.5, 7], ["none", None, 0]], "T", "N")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        *("T", ""),
+        "name     loss   rows",
+        "------  -----  -----",
+        "a       1,642  12345",
+        "longer  0.500      7",
+        "none        -      0",
+        *("", "N", ""),
+    ]
 
 
-def test_a_table_too_wide_is_parted_and_every_part_names_its_rows() -> None:
-    lines = shown(60, parted=True)
-    assert max(map(len, lines)) <= 60
-    assert (lines[0], lines[-1]) == ("title", "note")
-    heads = [line.split("column")[1:] for line in lines if line.lstrip().startswith("row")]
-    assert [[int(head) for head in part] for part in heads] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
-    ours = [line.split()[1::2] for line in lines if line.lstrip().startswith("GOODFormer")]
-    assert [one for part in ours for one in part] == [f"{k}0.25" for k in range(9)]
+def test_json_has_null_for_numbers_it_cannot_represent(capsys: pytest.CaptureFixture[str]) -> None:
+    output.document({"a": float("nan"), "b": [float("inf"), 1.5], "c": (True, None)})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.5], "c": [True, None]}
 
 
-def test_a_table_that_fits_stays_whole() -> None:
-    assert shown(200, parted=True) == shown(200, parted=False)
+def test_counting_prints_nothing_if_stderr_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.counting("graphs") as count:
+        count(3)
+    assert capsys.readouterr() == ("", "")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, TrainingConfig, read_yaml
 from goodformer.registry import InputError
 from tests.engine.tiny import tiny_config
@@ -40,11 +42,47 @@ def test_a_setting_that_came_later_leaves_the_ids_of_recorded_runs_alone() -> No
 
 
 def test_every_recorded_run_is_found_by_its_settings() -> None:
+    """A changed id would lose the record of a run that took hours."""
     files = (Path(__file__).parents[2] / "results").glob("*.jsonl")
     records = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     runs = [record for record in records if "config" in record]
     assert len(runs) > 200
     assert [RunConfig.from_dict(run["config"]).id for run in runs] == [run["id"] for run in runs]
+
+
+IDS = {
+    ("good-motif", "erm", "default", "full"): "6f07aa672636",
+    ("good-hiv", "gsat", "default", "full"): "8bbfb82e1303",
+    ("good-sst2", "vrex", "default", "quick"): "b96bf8881b11",
+    ("drugood", "ciga", "default", "full", "model=gps", "model.inputs=laplacian:4"): "62963bce1949",
+    ("good-motif", "irm", "default", "compare", "dataset.domain=size", "training.learning_rate=1e-4"): "c4fcb6927229",
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), IDS.items(), ids=str)
+def test_ids_do_not_change(words: tuple[str, ...], expected: str) -> None:
+    name, method, preset, budget, *overrides = words
+    assert configure({"name": name}, method, preset=preset, budget=budget, overrides=overrides).id == expected
+
+
+def test_another_seed_is_another_run_of_the_same_settings() -> None:
+    config = tiny_config()
+    first = config.id
+    other = config.with_seed(7)
+    assert other == config.with_overrides(["seed=7"])
+    assert (other.id, config.id) == (config.with_overrides(["seed=7"]).id, first)
+    assert other.id != first
+    for seed in (-1, "1", True, 1.0):
+        with pytest.raises(InputError, match="seed"):
+            config.with_seed(seed)
+
+
+def test_many_configurations_take_little_time() -> None:
+    configure({"name": "good-motif"})
+    start = time.process_time()
+    for number in range(500):
+        configure({"name": "good-motif", "seed": number}, "gsat", budget="compare", overrides=["model.dim=16"])
+    assert time.process_time() - start < 0.7  # twice the target, for a busy machine
 
 
 def test_yaml_brings_the_config_back(tmp_path: Path) -> None:

@@ -1,12 +1,27 @@
-"""Which graphs the picture of explanations shows."""
+"""The figures of the paper: their points, lines and edges."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
+import torch
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from torch_geometric.data import Data
 
+from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
-from goodformer.draw.artefacts import _examples
+from goodformer.draw import artefacts
+from goodformer.draw.palette import FOUND, TRUE
+from goodformer.registry import InputError
+from goodformer.report import reproduce
+from goodformer.report.artefacts import REFERENCE, artefact, narrowed
+from tests.report.test_reproduce import record
 
 DATASET: dict[str, Any] = {"name": "good-motif", "domain": "basis", "graphs": 300}
 
@@ -21,6 +36,76 @@ def test_examples_are_the_first_of_each_class_before_the_second_ones() -> None:
         if int(test.sizes[place]) <= median:
             places[int(test.graph["y"].flatten()[place])].append(place)
     expected = [places[kind][turn] for turn in range(2) for kind in range(3)][:5]
-    run = SimpleNamespace(config=SimpleNamespace(dataset=DATASET))
-    found = _examples(cast(Any, run), 5)
+    found = artefacts.examples(test, 5)
     assert [graph.edge_index.tolist() for graph in found] == [test[place].edge_index.tolist() for place in expected]
+
+
+def coloured(axes: Any, colour: str) -> int:
+    """The number of edges that a panel draws in a colour."""
+    lines = [one for one in axes.collections if isinstance(one, LineCollection)]
+    edges = [(one.get_colors()[k % len(one.get_colors())]) for one in lines for k in range(len(one.get_segments()))]
+    return sum(to_hex(edge) == colour.lower() for edge in edges)
+
+
+def test_subgraphs_draw_the_chosen_edges_and_the_true_ones() -> None:
+    """A path of five edges: two are true; one method finds both, the other none of them."""
+    pairs = [(k, k + 1) for k in range(5)]
+    index = torch.tensor([*pairs, *((b, a) for a, b in pairs)]).T
+    truth = torch.tensor([True, True, False, False, False] * 2)
+    graph = Data(edge_index=index, num_nodes=6, edge_truth=truth)
+    figure = artefacts.subgraphs([graph], {"right": [truth.float()], "wrong": [1 - truth.float()]})
+    right, wrong, _ = figure.axes
+    assert [one.get_title() for one in figure.axes] == ["right", "wrong", "truth"]
+    assert [one.get_xlabel() for one in (right, wrong)] == ["2 of 2 edges", "0 of 2 edges"]
+    assert [coloured(one, FOUND) for one in figure.axes] == [2, 2, 0]
+    assert [coloured(one, TRUE) for one in figure.axes] == [0, 0, 2]
+
+
+Values = Callable[[RunConfig], float | None]
+
+
+def drawn(values: Values, methods: str | None = None) -> Figure:
+    """The figure of records whose OOD test is a function of their configuration."""
+    one = artefact("figure-sensitivity")
+    plans = narrowed(one.tables(), methods=methods)
+    configs = reproduce.configs_of(plans)
+    known = {key: values(config) for key, config in configs.items()}
+    found = {key: record(configs[key], ood_test=value) for key, value in known.items() if value is not None}
+    tables = {table["title"]: table for table in reproduce.report(one, plans, found)["tables"]}
+    reference = tables.pop(REFERENCE, None)
+    return artefacts.sensitivity(list(tables.values()), reference)
+
+
+def points(line: Line2D) -> tuple[list[float], list[float]]:
+    """Where a line goes, across and up."""
+    across, up = (np.asarray(values, dtype=float).tolist() for values in (line.get_xdata(), line.get_ydata()))
+    return across, up
+
+
+def test_sensitivity_draws_every_point_with_a_record() -> None:
+    def value(config: RunConfig) -> float | None:
+        if config.method["name"] != "goodformer":
+            return 0.4
+        return None if config.method["variance_weight"] == 100.0 else 0.5 + config.method["encoder_weight"] / 100
+
+    figure = drawn(value)
+    assert len(figure.axes) == 6
+    level = [points(line)[1] for line in figure.axes[0].get_lines() if line.get_label() in ("CIGA", "Exphormer")]
+    assert level == [[40.0, 40.0]] * 2
+    assert points(figure.axes[0].get_lines()[0])[0] == [0.1, 1.0, 10.0]  # 100 is not run
+    assert points(figure.axes[2].get_lines()[0])[1] == pytest.approx([50.01, 50.1, 51.0, 60.0])
+    assert "4 of 48 points not run" in figure.get_supxlabel()
+
+
+def test_sensitivity_without_any_record_is_refused() -> None:
+    with pytest.raises(InputError, match="--records"):
+        drawn(lambda _: None)
+
+
+def test_sensitivity_of_some_rows_alone() -> None:
+    figure = drawn(lambda _: 0.5, "goodformer")
+    assert len(figure.axes) == 6
+    labels = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert not {"CIGA", "Exphormer"} & set(labels)
+    with pytest.raises(InputError, match="goodformer, goodformer:paper"):
+        drawn(lambda _: 0.5, "ciga")

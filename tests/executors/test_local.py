@@ -1,6 +1,6 @@
-"""Many processes: so many at a time, failures that stop nobody, estimates, nothing left behind.
+"""Many runs in processes: some at a time, failures that stop no other run, estimates, no process left behind.
 
-The processes here are small scripts in place of training.
+Small scripts take the place of training.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
-from goodformer.executors import local as runner
+from goodformer.executors import local
 from goodformer.executors.local import Board, Status
 
 BASIS = {"name": "good-motif", "domain": "basis"}
@@ -50,8 +50,8 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not every_test  # the budget cuts the graphs
         return [sys.executable, "-S", "-c", FINISH, str(settings), str(root)]
 
-    monkeypatch.setattr(runner, "command", command)
-    monkeypatch.setattr(runner, "PERIOD", 0.02)
+    monkeypatch.setattr(local, "command", command)
+    monkeypatch.setattr(local, "PERIOD", 0.02)
 
 
 def configs(root: Path, seeds: range) -> list[RunConfig]:
@@ -61,50 +61,52 @@ def configs(root: Path, seeds: range) -> list[RunConfig]:
 
 
 @pytest.mark.usefixtures("scripts")
-def test_failures_stop_nobody_and_are_told(tmp_path: Path) -> None:
+def test_failures_stop_no_other_run_and_are_reported(tmp_path: Path) -> None:
     wanted = configs(tmp_path, range(7))
     seen: list[Status] = []
-    failures = runner.complete(wanted, tmp_path, jobs=2, watch=seen.append)
+    failures = local.complete(wanted, tmp_path, jobs=2, watch=seen.append)
     assert [config.seed for config in wanted if config.id in failures] == [1, 2, 3, 4]
     assert "SIGKILL" in failures[wanted[2].id]
     assert failures[wanted[3].id] == "this cannot be used."
-    assert "ended well without" in failures[wanted[4].id]
+    assert "code 0" in failures[wanted[4].id]
+    assert wanted[4].folder_name in failures[wanted[4].id]
     log = tmp_path / f"{wanted[1].folder_name}.log"
     assert str(log) in failures[wanted[1].id]
     assert failures[wanted[1].id].startswith("RuntimeError: seed 1 broke (")
     assert "Traceback" in log.read_text()
     assert (seen[-1].runs, seen[-1].ended, seen[-1].failed, seen[-1].running) == (7, 7, 4, ())
     assert max(len(status.running) for status in seen) == 2
+    assert {status.ended for status in seen} == set(range(8))  # one report whenever a run ends
 
 
 @pytest.mark.usefixtures("scripts")
-def test_so_many_at_a_time_and_none_twice(tmp_path: Path) -> None:
+def test_jobs_run_at_a_time_and_none_twice(tmp_path: Path) -> None:
     wanted = [config for config in configs(tmp_path, range(9)) if config.seed in (0, 5, 6, 7, 8)]
-    assert runner.complete(wanted, tmp_path, jobs=3) == {}
+    assert local.complete(wanted, tmp_path, jobs=3) == {}
     log = (tmp_path / "log").read_text()
     running = [log[: place + 1].count("+") - log[: place + 1].count("-") for place in range(len(log))]
     assert 2 <= max(running) <= 3
-    assert runner.complete(wanted, tmp_path, jobs=3) == {}
+    assert local.complete(wanted, tmp_path, jobs=3) == {}
     assert (tmp_path / "log").read_text() == log
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: signal.Signals) -> None:
-    monkeypatch.setattr(runner, "command", lambda *_, **__: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
-    started: list[runner.Worker] = []
-    make = runner.Worker.__init__
+    monkeypatch.setattr(local, "command", lambda *_, **__: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    started: list[local.Worker] = []
+    make = local.Worker.__init__
 
-    def note(self: runner.Worker, *arguments: object) -> None:
+    def note(self: local.Worker, *arguments: object) -> None:
         make(self, *arguments)  # type: ignore[arg-type]
         started.append(self)
 
     def interrupt(status: Status) -> None:
         os.kill(os.getpid(), by)
 
-    monkeypatch.setattr(runner.Worker, "__init__", note)
+    monkeypatch.setattr(local.Worker, "__init__", note)
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        runner.complete(configs(tmp_path, range(3)), tmp_path, jobs=2, watch=interrupt)
+        local.complete(configs(tmp_path, range(3)), tmp_path, jobs=2, watch=interrupt)
     assert len(started) == 2
     assert all(worker.ended for worker in started)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -132,14 +134,14 @@ def test_what_a_record_holds_is_decided_by_settings_and_not_by_labels(tmp_path: 
     """The short and the full budget of GOODFormer's default are one run with one id, so they measure the same."""
     full, short = (configure(BASIS, budget=budget) for budget in ("full", "short"))
     assert full.id == short.id
-    assert [runner.uncut(config) for config in (full, short)] == [True, True]
+    assert [local.uncut(config) for config in (full, short)] == [True, True]
     cut = configure(BASIS, budget="compare")
-    assert not runner.uncut(cut)
+    assert not local.uncut(cut)
     relabelled = RunConfig.from_dict({**cut.to_dict(), "budget": "full"})
     assert relabelled.id == cut.id
-    assert not runner.uncut(relabelled)
-    assert runner.uncut(configure({"name": "good-hiv"}, budget="compare"))  # no budget cuts its graphs
-    said = [runner.command(tmp_path, tmp_path, 1, every) for every in (True, False)]
+    assert not local.uncut(relabelled)
+    assert local.uncut(configure({"name": "good-hiv"}, budget="compare"))  # no budget cuts its graphs
+    said = [local.command(tmp_path, tmp_path, 1, every) for every in (True, False)]
     assert ["--test-chosen" in words for words in said] == [False, True]
 
 

@@ -127,5 +127,5 @@ def test_insertion_changes_only_the_text_between_the_markers(tmp_path: Path) -> 
     assert page.read_text() == "before\n<!-- x: begin -->\nnew\n<!-- x: end -->\nafter\n"
     with pytest.raises(InputError, match="y: begin"):
         insert(page, "y", "new")
-    with pytest.raises(InputError, match="none.md"):
+    with pytest.raises(InputError, match="none"):
         insert(tmp_path / "none.md", "x", "new")

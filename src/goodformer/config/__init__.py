@@ -1,1 +1,1 @@
-"""What a run is, before anything is trained."""
+"""The configuration of a run and the settings it is made from; nothing here imports torch."""

@@ -1,9 +1,9 @@
-"""The configuration of a run from a settings file and what was typed, which beats what the file says."""
+"""The configuration of a run from a settings file and command-line options; options win over the file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,56 +18,49 @@ KEYS = (*PARTS, "training", "seed", "preset", "budget")
 def configure_from(
     file: Path | None = None, typed: Mapping[str, Any] | None = None, overrides: Sequence[str] = ()
 ) -> RunConfig:
-    """The configuration of a run from a file, what was typed, and overrides, later ones winning.
+    """Return the configuration of a run from a file, options and overrides; later ones win.
 
     Args:
-        file: YAML file with any of ``KEYS``; a run's own ``config.json`` is one, too.
-        typed: The same keys, None where nothing was given.
-        overrides: ``part.setting=value``, which come last.
+        file: YAML file with any of ``KEYS``; the ``config.json`` of a run is such a file.
+        typed: Options under the same keys, None where nothing was given.
+        overrides: Lines ``part.setting=value``.
     """
     typed = typed or {}
-    read = _read(file) if file else {}
+    read = read_yaml(file) if file else {}
+    for key in read:
+        if key not in KEYS:
+            raise unknown(f"key in {file}", str(key), KEYS)
     parts = {key: _merge(read.get(key), typed.get(key)) for key in PARTS}
     if "name" not in parts["dataset"]:
         raise InputError("no data set was named; write for example: goodformer train good-motif --domain basis.")
+    training = read.get("training") or {}
+    if not isinstance(training, Mapping):
+        raise InputError(f"training is {training!r}; write it as key: value lines.")
+    settings = {
+        "method": parts["method"],
+        "model": parts["model"],
+        "training": {**training, **(typed.get("training") or {})},
+    }
+    lines = [
+        f"{part}.{key}={json.dumps(value)}"
+        for part, some in settings.items()
+        for key, value in some.items()
+        if key != "name"
+    ]
     plain = {**read, **{key: value for key, value in typed.items() if value is not None}}
     chosen: dict[str, Any] = {key: str(plain[key]) for key in ("preset", "budget") if key in plain}
     chosen |= {"seed": plain["seed"]} if "seed" in plain else {}
-    lines = [*_lines("method", parts["method"]), *_lines("model", parts["model"])]
-    lines += _lines("training", {**_mapping(read.get("training"), "training"), **(typed.get("training") or {})})
     chosen |= {key: parts[key]["name"] for key in ("method", "model") if "name" in parts[key]}
     return configure(parts["dataset"], **chosen, overrides=[*lines, *overrides])
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """The settings a YAML file holds, its keys checked."""
-    read = read_yaml(file)
-    for key in read:
-        if key not in KEYS:
-            raise unknown(f"key in {file}", str(key), KEYS)
-    return read
-
-
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """The value, if it is a mapping or nothing."""
-    if not isinstance(value, Mapping | None):
-        raise InputError(f"{where} holds {value!r}; it must hold key: value lines.")
-    return value or {}
-
-
 def _merge(read: Any, typed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """One part of the settings; another name on the command line leaves the file's settings of the old one behind."""
-    part = {"name": read} if isinstance(read, str) else dict(_mapping(read, "a part of the settings file"))
-    given = {key: value for key, value in (typed or {}).items() if value is not None}
+    """Merge one part of the file with its options; a different name in the options drops the file's settings."""
+    part = {"name": read} if isinstance(read, str) else read or {}
+    if not isinstance(part, Mapping):
+        raise InputError(f"a part of the settings file is {part!r}; write it as key: value lines.")
     if not isinstance(part.get("name", ""), str):
         raise InputError(f"a part of the settings file is named {part['name']!r}; give a word.")
-    if part.get("name", given.get("name")) != given.get("name", part.get("name")):
-        part = {}
-    return {**part, **given}
-
-
-def _lines(prefix: str, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Settings as ``prefix.key=value`` lines; the name is not a setting."""
-    for key, value in settings.items():
-        if key != "name":
-            yield f"{prefix}.{key}={json.dumps(value)}"
+    given = {key: value for key, value in (typed or {}).items() if value is not None}
+    renamed = "name" in part and "name" in given and part["name"] != given["name"]
+    return given if renamed else {**part, **given}

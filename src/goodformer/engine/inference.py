@@ -23,8 +23,9 @@ from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
 from goodformer.methods.base import Method
-from goodformer.report.artefacts import INFERENCE
 
+INFERENCE = "inference"
+"""Kind of these records."""
 BEST, UNTRAINED = "best", "untrained"
 """Weights that predict: those of a run's chosen epoch, or such as a run begins with."""
 

@@ -75,7 +75,7 @@ def complete(
         The reason of each failed run, by its id.
     """
     board = Board(configs, root, jobs)
-    waiting = deque(config for config in configs if not Run(root / config.folder_name).finished)
+    waiting = deque(config for one, config in board.configs.items() if one not in board.ended)
     running: list[Worker] = []
 
     def show() -> None:
@@ -185,10 +185,12 @@ class Board:
         self.configs, self.root, self.jobs = {config.id: config for config in configs}, root, jobs
         self.failures: dict[str, str] = {}
         self.seconds = {one: self._seconds(config) for one, config in self.configs.items()}
+        self.ended = {one for one, config in self.configs.items() if Run(root / config.folder_name).finished}
 
     def note_end(self, worker: Worker) -> None:
         """Record the last epochs of a run, or why it failed."""
         self.seconds[worker.config.id] = self._seconds(worker.config)
+        self.ended.add(worker.config.id)
         if reason := worker.failure():
             self.failures[worker.config.id] = reason
 
@@ -196,11 +198,6 @@ class Board:
         """Return the progress so far, given the runs in training."""
         self.seconds |= {config.id: self._seconds(config) for config in running}
         done = {one: len(seconds) for one, seconds in self.seconds.items()}
-        ended = {
-            one
-            for one, config in self.configs.items()
-            if one in self.failures or Run(self.root / config.folder_name).finished
-        }
         sound = [one for one in self.configs if one not in self.failures]
         words = (
             f"{config.method['name']} on {config.model['name']}, seed {config.seed}, "
@@ -209,12 +206,12 @@ class Board:
         )
         return Status(
             runs=len(self.configs),
-            ended=len(ended),
+            ended=len(self.ended),
             failed=len(self.failures),
-            epochs=sum(done[one] if one in ended else self.configs[one].training.epochs for one in sound),
+            epochs=sum(done[one] if one in self.ended else self.configs[one].training.epochs for one in sound),
             epochs_done=sum(done[one] for one in sound),
             running=tuple(words),
-            seconds_left=self._seconds_left([one for one in sound if one not in ended]),
+            seconds_left=self._seconds_left([one for one in sound if one not in self.ended]),
         )
 
     def _seconds_left(self, unfinished: Sequence[str]) -> float | None:

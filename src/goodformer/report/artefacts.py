@@ -340,6 +340,6 @@ def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: 
         if columns:
             found.append(replace(table, columns=tuple(columns)))
     if not found:
-        rows = ", ".join(dict.fromkeys(row.name for table in tables for row in table.rows))
-        raise InputError(f"no row of this artefact is left; choose from its rows: {rows}.")
+        names = list(dict.fromkeys(row.name for table in tables for row in table.rows))
+        raise InputError(f"no row of this artefact is left; choose from its rows: {', '.join(names)}.")
     return found

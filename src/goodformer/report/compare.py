@@ -56,11 +56,7 @@ class Comparison:
         """Return the configuration of every row and seed, ordered by seed, so that a table fills up evenly."""
         dataset = json.dumps(self.dataset)
         first = {row.name: _configured(dataset, row, self.budget, self.overrides) for row in self.rows}
-        return {
-            (row.name, seed): first[row.name].with_seed(seed)
-            for seed in self.seeds
-            for row in self.rows
-        }
+        return {(row.name, seed): first[row.name].with_seed(seed) for seed in self.seeds for row in self.rows}
 
     @cached_property
     def ids(self) -> dict[Key, str]:
@@ -153,7 +149,7 @@ def report(
                 "epochs": config.training.epochs,
                 "seeds": list(done),
                 "failed": {str(seed): failures[one] for seed, one in ids.items() if failures and one in failures},
-                **{name: mean.to_dict() if mean.count else None for name, mean in means.items()},
+                **{name: mean.to_dict() if mean.known else None for name, mean in means.items()},
                 "seconds_per_epoch": mean_of(record.get(clock) for record in done.values()).mean,
                 "paper": {
                     name: None if (pair := published[name]) is None else {"mean": pair[0], "std": pair[1]}
@@ -219,7 +215,7 @@ def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
     return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked else cells
 
 
-def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, float] | None]) -> list[Cell]:
+def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, Any] | None]) -> list[Cell]:
     """Return the column of published numbers, each ranked once."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
     return ranked_once(

@@ -36,7 +36,6 @@ def table(sources: Sequence[Path]) -> Table:
         )
         if not ours and not same:
             continue
-        published = METRICS["ood_test"].published(plan.settings, OURS)
         rows.append(
             [
                 Cell(title),
@@ -44,7 +43,7 @@ def table(sources: Sequence[Path]) -> Table:
                 Cell.mean(ceiling(plan.settings)),
                 *(_mean(name, ours, len(ours)) for name in ("precision_at_10", "edge_auc")),
                 _mean("ood_test", same, len(ours)),
-                Cell.mean(*(published or [None])),
+                METRICS["ood_test"].published_cell(plan.settings, OURS),
                 Cell.of(len(ours)),
             ]
         )
@@ -69,9 +68,9 @@ def _mean(name: str, records: Sequence[Record], usual: int) -> Cell:
     """Return mean and deviation of a metric, with the number of seeds if it differs from that of the row."""
     metric = METRICS[name]
     found = metric.over(records)
-    if not found.count:
+    if not found.known:
         return Cell(ABSENT if records else NOT_RUN)
-    remark = "" if found.count == usual else f"({found.count} of {SEEDS} seeds)"
+    remark = "" if found.known == usual else f"({found.known} of {SEEDS} seeds)"
     return Cell.mean(found.mean, found.std, metric.digits, remark)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from goodformer.report import paper
 from goodformer.report.records import Mean, Record, mean_of
+from goodformer.report.table import Cell
 from goodformer.spec import SPLIT_NAMES
 
 INFERENCE = "inference"
@@ -45,6 +46,11 @@ class Metric:
     def over(self, records: Iterable[Record]) -> Mean:
         """Return mean and deviation over the records that have the metric."""
         return mean_of(self.value(record) for record in records)
+
+    def published_cell(self, dataset: Mapping[str, Any], row: str) -> Cell:
+        """Return the published number as a cell."""
+        mean, std = (*(self.published(dataset, row) or ()), None, None)[:2]
+        return Cell.mean(mean, std, self.digits)
 
 
 def entry(record: Record, *path: str) -> Any:

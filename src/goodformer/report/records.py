@@ -62,11 +62,11 @@ def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
 
 
 class Mean(NamedTuple):
-    """Mean and standard deviation (n - 1; None for a single value) of ``count`` values."""
+    """Mean and standard deviation (n - 1; None for a single value) of ``known`` values."""
 
     mean: float | None
     std: float | None
-    count: int
+    known: int
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the mean and the deviation as plain values."""

@@ -153,7 +153,7 @@ def _published(record: Record, preset: str) -> Cell:
     for row in PAPER:
         if (row.method, row.model_on(dataset["name"])) == pair:
             name = replace(row, name=f"{row.name}:{preset}", preset=preset).published
-            return Cell.mean(*(METRICS["ood_test"].published(dataset, name) or [None]))
+            return METRICS["ood_test"].published_cell(dataset, name)
     return Cell(ABSENT)
 
 

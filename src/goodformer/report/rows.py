@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goodformer.config.presets import configure, default_model
-from goodformer.config.run import RunConfig
-from goodformer.methods import METHODS
-from goodformer.models import MODELS
+from goodformer.config.run import PARTS, RunConfig
 from goodformer.registry import InputError, unknown
 
+METHODS, MODELS = PARTS["method"], PARTS["model"]
 ALL = "all"
 GENERAL, GRAPH, TRANSFORMER, OURS, OTHER = (
     "general invariant learning",

@@ -150,7 +150,7 @@ def markdown(records: Sequence[Record]) -> str:
         groups.setdefault((*_data_set(record), record["method"], record["model"]), []).append(record)
     ends = {"id_test": "ID", "test": "OOD"}
     detected = {f"`{name}`": ("scores", name, "test", "auroc") for name in SCORES}
-    sure = {
+    sure: dict[str, tuple[str, ...]] = {
         f"ECE {ends[end]}, {when}": ("calibration", end, when, "ece")
         for end, when in product(ends, ("before", "after"))
     }
