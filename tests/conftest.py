@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Fixtures that several packages of tests share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from goodformer.data import Benchmark, load_benchmark
+from goodformer.engine.run import train
+from goodformer.engine.store import Run
+from tests.engine.tiny import QUIET, tiny_config
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
@@ -22,8 +27,39 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
 @pytest.fixture(scope="module")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A data cache of the tests' own: nothing is read from, or left in, that of whoever runs them."""
+    """A data cache of the tests: they neither read nor change the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOODFORMER_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data cache behind the fixtures below."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def benchmark(shared_cache: Path) -> Benchmark:
+    """200 graphs of GOOD-Motif."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOODFORMER_CACHE", str(shared_cache))
+        return load_benchmark("good-motif", graphs=200)
+
+
+@pytest.fixture(scope="session")
+def finished(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of GIN and ERM; tests must not change it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOODFORMER_CACHE", str(shared_cache))
+        return train(tiny_config(), tmp_path_factory.mktemp("runs"), QUIET)
+
+
+@pytest.fixture(scope="session")
+def explained(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of a method that scores edges; tests must not change it."""
+    config = tiny_config(method="goodformer", model={"name": "goodformer", "dim": 16}, training={"epochs": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOODFORMER_CACHE", str(shared_cache))
+        return train(config, tmp_path_factory.mktemp("explained"), QUIET)

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "fitted": DISK | NAMES | {"transforms", "config", "engine", "uncertainty", "__init__"},
     "explain": DISK | {"data", "methods", "engine", "fitted"},
     "draw": DISK | {"data", "explain"},
-    "report": DISK | {"config", "engine"},
+    "report": DISK | {"data", "config", "engine"},
     "executors": DISK | {"config", "engine"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},

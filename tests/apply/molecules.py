@@ -1,9 +1,25 @@
-"""Small molecules whose class is known: 1 where there is a nitro group."""
+"""Small molecules whose class is known (1 for a nitro group), models for them, and a counter of passes."""
 
 from __future__ import annotations
 
 import csv
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from goodformer.data.molecule import FEATURES
+from goodformer.engine.weights import ModelFile
+from goodformer.fitted import FittedModel
+from goodformer.spec import Task
+from goodformer.transforms import encode
+
+FITTED = Path(__file__).parent / "fitted_before"
+"""A model that an earlier version fitted to `write_table`, with rows (``new.csv``) and their answers."""
 
 SCAFFOLDS = (
     "c1ccc({})cc1",
@@ -43,3 +59,42 @@ def write_table(path: Path, bad: bool = True) -> list[dict[str, str]]:
         writer.writeheader()
         writer.writerows(rows)
     return rows
+
+
+def untrained(
+    method: str = "erm", model: str = "gin", task: Task | None = None, classes: dict[str, Any] | None = None
+) -> FittedModel:
+    """A model of molecules with random weights."""
+    torch.manual_seed(0)
+    file = ModelFile(
+        model={"name": model, "dim": 16},
+        method={"name": method},
+        features=FEATURES,
+        task=task or Task("binary", 1, "rocauc"),
+    )
+    return FittedModel(file.build(), file, classes=classes)
+
+
+@contextmanager
+def counted_passes(model: FittedModel) -> Iterator[Counter[str]]:
+    """Count the calls of a method from outside, by name, and the encodings that are computed."""
+    calls: Counter[str] = Counter()
+    inside = [0]
+
+    def counting(name: str, original: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if not inside[0]:
+                calls[name] += 1
+            inside[0] += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                inside[0] -= 1
+
+        return wrapped
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("predict", "forward", "edge_scores", "weighted_logits"):
+            patch.setattr(model.method, name, counting(name, getattr(model.method, name)))
+        patch.setattr("goodformer.fitted.encode", counting("encode", encode))
+        yield calls

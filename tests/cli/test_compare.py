@@ -151,7 +151,7 @@ def test_an_interrupted_comparison_goes_on(command: Command, tmp_path: Path) -> 
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert b"continues" in err
+    assert b"stopped" in err
     with Run(path.parent).locked():  # no process holds it any more
         kept = path.read_text().splitlines()
     assert 1 < len(kept) < 60

@@ -5,11 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from goodformer.data import Benchmark, load_benchmark
-from goodformer.engine.run import train
-from goodformer.engine.store import Run
 from goodformer.methods import METHODS
-from tests.engine.tiny import QUIET, Aborting, Alternating, Diverging, NeedsGrad, Noisy, Plain, tiny_config
+from tests.engine.tiny import Aborting, Alternating, Diverging, NeedsGrad, Noisy, Plain
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,21 +36,3 @@ def _methods() -> Iterator[None]:
     yield
     for name in extra:
         METHODS.remove(name)
-
-
-@pytest.fixture(scope="session")
-def benchmark() -> Benchmark:
-    return load_benchmark("good-motif", graphs=200)
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished run of GIN and ERM that no test may change."""
-    return train(tiny_config(), tmp_path_factory.mktemp("runs"), QUIET)
-
-
-@pytest.fixture(scope="session")
-def explained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished run of a method that scores edges."""
-    config = tiny_config(method="goodformer", model={"name": "goodformer", "dim": 16}, training={"epochs": 1})
-    return train(config, tmp_path_factory.mktemp("explained"), QUIET)

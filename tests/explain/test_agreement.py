@@ -97,5 +97,5 @@ def test_one_run_is_not_enough() -> None:
     graphs, scores = sample()
     with pytest.raises(InputError, match="two or more"):
         agreement(graphs, [scores])
-    with pytest.raises(InputError, match="one score an edge"):
+    with pytest.raises(InputError, match="one score per edge"):
         agreement(graphs, [scores, scores[:1]])

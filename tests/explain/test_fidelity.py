@@ -191,5 +191,5 @@ def test_confidence_of_what_was_said() -> None:
 def test_scores_that_do_not_fit_are_refused() -> None:
     graphs, scores = sample()
     for wrong in (scores[:2], [*scores[:3], scores[3][:-1]]):
-        with pytest.raises(InputError, match="one score an edge"):
+        with pytest.raises(InputError, match="one score per edge"):
             fidelity(predictor(CLASSES), CLASSES, graphs, wrong)

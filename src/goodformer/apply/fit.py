@@ -116,8 +116,9 @@ def fit_file(
         check_parts(config, benchmark)  # before the warnings: an error makes them pointless
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
-        for sentence in warned if warn else ():
-            warn(sentence)
+        if warn:
+            for sentence in warned:
+                warn(sentence)
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes = dict(labels.classes)

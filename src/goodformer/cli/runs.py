@@ -189,6 +189,7 @@ def _brief(run: Any) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     """Return an entry of a summary as the text of one cell."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {output.cell(part)}" for key, part in value.items())
-    return output.cell(value)
+    if not isinstance(value, dict):
+        return output.cell(value)
+    parts = {key: f"({_text(part)})" if isinstance(part, dict) else output.cell(part) for key, part in value.items()}
+    return ", ".join(f"{key} {text}" for key, text in parts.items())

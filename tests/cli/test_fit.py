@@ -1,0 +1,258 @@
+"""``goodformer fit`` on a user's own table."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from rdkit import Chem
+from sklearn.metrics import roc_auc_score
+
+from goodformer import cli
+from goodformer.apply.fit import fresh_folder
+from goodformer.cli.fit import _show
+from goodformer.data.splits.split import Split
+from goodformer.spec import SPLIT_NAMES, SPLITS
+from tests.apply.molecules import write_table
+from tests.cli.conftest import Command
+
+QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32", "--quiet"]
+
+
+class Fitted(NamedTuple):
+    """A fitted model, its report and what the command printed."""
+
+    folder: Path
+    report: dict[str, Any]
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def fitted(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+    """A model of 256 small molecules; two more rows of the table cannot be read."""
+    place = tmp_path_factory.mktemp("own")
+    write_table(place / "mine.csv")
+    words = ["fit", place / "mine.csv", "--target", "nitro", "--split", "random", "--epochs", "2", *QUICK[:-1]]
+    words += ["--set", "training.learning_rate=0.01", "-o", place / "model", "--runs", place / "runs"]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert cli.run([str(word) for word in words]) == 0
+    return Fitted(
+        place / "model", json.loads((place / "model" / "report.json").read_text()), out.getvalue(), err.getvalue()
+    )
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_report_counts_rows_and_lists_unreadable_ones(fitted: Fitted) -> None:
+    report = fitted.report
+    assert (report["rows"], report["unreadable"], report["graphs"]) == (258, 2, 256)
+    assert [one["row"] for one in report["problems"]] == [4, 10]
+    assert report["classes"] == {"nitro": ["no", "yes"]}
+    assert sum(report["counts"].values()) == 256
+    assert [row["row"] for row in rows_of(fitted.folder / "unreadable.csv")] == ["4", "10"]
+
+
+def test_metrics_are_those_of_the_rows_of_each_split(fitted: Fitted, command: Command) -> None:
+    """ROC-AUC by scikit-learn from written predictions and split.json against the report and the printed table."""
+    write_table(Path("mine.csv"))
+    assert command("predict", fitted.folder, "mine.csv", "-o", "answers.csv").code == 0
+    rows, split = rows_of(Path("answers.csv")), Split.load(fitted.folder / "split.json")
+    for code, (name, shown) in enumerate(SPLIT_NAMES.items()):
+        part = [row for row, one in zip(rows, split.part.tolist(), strict=True) if one == code]
+        (line,) = [line.split() for line in fitted.out.splitlines() if line.startswith(shown)]
+        assert fitted.report["counts"][name] == len(part) == int(line[-2])
+        metric = fitted.report["splits"][name]["rocauc"]
+        if metric is None:
+            assert line[-1] == "-"
+            continue
+        truth, shares = [row["nitro"] == "yes" for row in part], [float(row["p_yes"]) for row in part]
+        assert metric == pytest.approx(roc_auc_score(truth, shares), abs=0.01)  # shares have six digits, so ties
+        assert line[-1] == f"{metric:.3f}"
+
+
+def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest.CaptureFixture[str]) -> None:
+    report = {
+        "metric": "rocauc", "classes": {"y": ["no", "yes"]}, "method": "erm", "model": "gin", "file": "mine.csv",
+        "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 20, "distance": {},
+        "unreadable": 0, "notes": [], "folder": "mine", "counts": {split: n for n, split in enumerate(SPLITS, 2)},
+        "splits": {split: {"rocauc": n / 10} for n, split in enumerate(SPLITS, 2)},
+    }  # fmt: skip
+    _show(report)
+    out = capfd.readouterr().out
+    for number, name in enumerate(SPLIT_NAMES.values(), 2):
+        (line,) = [line for line in out.splitlines() if line.startswith(name)]
+        assert line.split()[-2:] == [str(number), f"0.{number}00"]
+    assert "calibration" in next(line for line in out.splitlines() if line.startswith("ID validation"))
+    assert "choose the epoch" in next(line for line in out.splitlines() if line.startswith("OOD validation"))
+    assert "3 of 7" in out
+    assert "predicts y: no or yes" in out
+    assert "goodformer predict mine NEW.csv" in out
+
+
+def test_output_uses_one_name_per_split_and_no_keys(fitted: Fitted) -> None:
+    for word in ("ood_val", "ood_test", "rocauc", "id_val", "shifted test"):
+        assert word not in fitted.out + fitted.err
+    assert "\r" not in fitted.err  # redirected: no fragments of progress bars
+    lines = [line for line in fitted.err.splitlines() if "epoch" in line and "/2" in line]
+    assert len(lines) == 2  # one line per epoch
+
+
+def test_each_target_has_its_own_classes(command: Command) -> None:
+    words = {"yes": ("active", "toxic"), "no": ("inactive", "safe")}
+    rows = [[row["smiles"], *words[row["nitro"]]] for row in write_table(Path("all.csv"), bad=False)]
+    Path("two.csv").write_text("\n".join(",".join(row) for row in [["smiles", "a", "b"], *rows]))
+    fit = command("fit", "two.csv", "-t", "a", "-t", "b", "--split", "random", "--epochs", "1", *QUICK, "-o", "both")
+    assert fit.code == 0
+    assert "predicts a: inactive or active; b: safe or toxic" in fit.out
+    classes = {"a": ["inactive", "active"], "b": ["safe", "toxic"]}
+    assert json.loads(Path("both/report.json").read_text())["classes"] == classes
+    assert command("predict", "both", "two.csv", "-o", "answers.csv").code == 0
+    found = rows_of(Path("answers.csv"))
+    assert {row["a_predicted"] for row in found} <= {"inactive", "active"}
+    assert all((float(row["b_p_toxic"]) > 0.5) == (row["b_predicted"] == "toxic") for row in found)
+    assert all((float(row["a_p_active"]) > 0.5) == (row["a_predicted"] == "active") for row in found)
+    assert command("predict", "both", "two.csv", "-o", "sets.csv", "--sets", "0.9").code == 2
+    why = command("explain", "both", "two.csv", "-o", "why", "--count", "2")
+    assert f"a {found[0]['a_predicted']}, b {found[0]['b_predicted']}" in why.out
+    split = command("split", "two.csv", "-t", "a", "-t", "b", "--by", "random")
+    assert "active in a, toxic in b" in split.out
+
+
+def test_a_weak_split_is_noted_once_and_before_training(command: Command) -> None:
+    rows = write_table(Path("all.csv"), bad=False)
+    Path("mine.csv").write_text("\n".join(["smiles,nitro", *(f"{row['smiles']},{row['nitro']}" for row in rows)]))
+    part = [4 if place == 0 else 3 if place < 30 else place % 3 for place in range(len(rows))]
+    Split(torch.tensor(part), torch.zeros(len(part), dtype=torch.long)).save("split.json")
+    fit = ["fit", "mine.csv", "-t", "nitro", "--split", "file:split.json", "--epochs", "1", *QUICK, "-o", "own"]
+    done = command(*fit)
+    assert done.code == 0
+    (note,) = [line for line in done.err.splitlines() if "1 row" in line]
+    assert note.startswith("note: ")
+    assert note not in done.out
+    assert note.removeprefix("note: ") in json.loads(Path("own/report.json").read_text())["notes"]
+    assert note in command("split", "mine.csv", "-t", "nitro", "--by", "file:split.json", "-o", "again.json").out
+
+
+@pytest.mark.parametrize("name", ["fit", "split"])
+def test_a_table_without_a_molecule_names_the_first_rows(command: Command, name: str) -> None:
+    Path("bad.csv").write_text("\n".join(["smiles,y", *(f"xx{row},{row % 2}" for row in range(1, 60))]))
+    done = command(name, "bad.csv", "-t", "y")
+    assert (done.code, done.out) == (2, "")
+    assert [f"row {row} (xx{row}: " in done.err for row in (1, 5, 6)] == [True, True, False]
+    assert "59 rows of bad.csv" in done.err
+    assert "54 more" in done.err
+
+
+def test_a_table_too_small_to_fit_gets_the_error_alone(command: Command) -> None:
+    Path("two.csv").write_text("smiles,y\nCCO,0\nCCN,1\n")
+    done = command("fit", "two.csv", "-t", "y")
+    assert done.code == 2
+    assert "2 usable rows" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_molecules_of_an_sdf_file_are_fitted_by_scaffold(command: Command) -> None:
+    with Chem.SDWriter("mine.sdf") as writer:
+        for row in write_table(Path("mine.csv"), bad=False):
+            mol = Chem.MolFromSmiles(row["smiles"])
+            mol.SetProp("nitro", row["nitro"])
+            writer.write(mol)
+    fit = command("fit", "mine.sdf", "-t", "nitro", "--epochs", "1", *QUICK, "-o", "own")
+    assert fit.code == 0
+    assert "split by scaffold" in fit.out
+    assert "goodformer predict own NEW.sdf" in fit.out
+    assert command("predict", "own", "mine.csv", "-o", "answers.csv").code == 0  # SMILES work as well
+
+
+def test_a_second_fit_replaces_the_first_and_says_so(command: Command) -> None:
+    rows = write_table(Path("all.csv"), bad=False)
+    lines = [";".join(row) for row in [list(rows[0]), *(list(row.values()) for row in rows)]]
+    Path("clean.csv").write_text("\n".join(lines))
+    Path("model").mkdir()
+    Path("model/unreadable.csv").write_text("row,text,reason\n")
+    words = ["fit", "clean.csv", "--target", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "model"]
+    first = command(*words)
+    assert first.code == 0
+    assert "semicolons" in first.out
+    assert not Path("model/unreadable.csv").exists()
+    assert "model holds an earlier model" in command(*words).err
+
+
+def test_a_model_is_not_written_among_other_files(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    Path("docs").mkdir()
+    Path("docs/index.md").write_text("mine")
+    answer = command("fit", "mine.csv", "--target", "nitro", "-o", "docs")
+    assert answer.code == 2
+    assert "docs" in answer.err
+    assert [one.name for one in Path("docs").iterdir()] == ["index.md"]
+
+
+def test_a_refused_fit_leaves_no_folder(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    Path("mine").mkdir()
+    for words in (["-t", "nitor"], ["-t", "nitro", "--split", "scafold"]):
+        for folder in ("new/deep", "mine"):
+            assert command("fit", "mine.csv", *words, "-o", folder).code == 2
+    assert sorted(one.name for one in Path().iterdir()) == ["mine", "mine.csv"]
+
+
+@pytest.mark.parametrize("content", [None, "mine"])
+def test_an_interrupted_fit_leaves_only_what_others_wrote(content: str | None, tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with fresh_folder(tmp_path / "new" / "deep"):
+            assert (tmp_path / "new" / "deep").is_dir()
+            if content:
+                (tmp_path / "new" / "mine.txt").write_text(content)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [one.name for one in tmp_path.rglob("*")] == (["new", "mine.txt"] if content else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (["two.csv", "--target", "y", "-o", "new.csv"], "new.csv"),
+        (["new.csv", "--target", "label"], "'label'"),
+        (["one.csv", "--target", "y"], "'y'"),
+    ],
+)
+def test_bad_input_gets_one_line(command: Command, words: list[str], fact: str) -> None:
+    Path("new.csv").write_text("smiles\nCC\n")
+    Path("one.csv").write_text("smiles,y\nCC,1\nCCC,1\n")
+    Path("two.csv").write_text("smiles,y\n" + "".join(f"{'C' * size},{size % 2}\n" for size in range(1, 40)))
+    answer = command("fit", *words)
+    assert answer.code == 2
+    assert fact in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("GOODFORMER_DATA", "none"), "bace").is_dir(),
+    reason="GOODFORMER_DATA holds no bace/bace.csv",
+)
+def test_bace_and_bbbp_from_table_to_pictures(command: Command) -> None:
+    data = Path(os.environ["GOODFORMER_DATA"])
+    done = command("fit", data / "bace" / "bace.csv", "--target", "Class", "--epochs", "2", *QUICK, "-o", "bace")
+    assert done.code == 0
+    bbbp = data / "bbbp" / "BBBP.csv"
+    said = command("predict", "bace", bbbp, "-o", "answers.csv", "--json").json
+    assert (said["rows"], said["unreadable"]) == (2050, 11)
+    assert said["outside"] > 0.2 * 2050
+    Path("some.csv").write_text("".join(bbbp.read_text().splitlines(keepends=True)[:20]))
+    assert command("explain", "bace", "some.csv", "--count", "4", "-o", "why").code == 0
+    assert Path("why/subgraphs.png").is_file()

@@ -1,0 +1,218 @@
+"""``goodformer predict``: every row with its prediction, against a file that an earlier version wrote."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from goodformer.apply.predict import answer_columns, predict_file
+from goodformer.fitted import FittedModel, Predictions
+from goodformer.spec import Task
+from goodformer.uncertainty.observe import Seen
+from goodformer.uncertainty.uncertainty import Uncertainty
+from tests.apply.molecules import FITTED, untrained
+from tests.cli.conftest import Command
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        return list(pq.read_table(path).to_pylist())
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return list(json.loads(text))
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()]
+    return list(csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+def test_rows_and_printed_numbers_are_those_of_the_earlier_version(command: Command) -> None:
+    """13 rows: two (4 and 10) cannot be read, the last two are outside the domain."""
+    answer = command("predict", FITTED, FITTED / "new.csv", "-o", "answers.csv", "--sets", "0.9")
+    assert answer.code == 0
+    assert Path("answers.csv").read_text() == (FITTED / "answers.csv").read_text()
+    first, *rest = answer.out.splitlines()
+    assert first.startswith("13 rows; 2 outside the domain")
+    assert rest[0].startswith("2 of 13 rows cannot be read")
+    assert [line.split(":")[0].strip() for line in rest[1:3]] == ["row 4", "row 10"]
+    assert rest[-1] == "answers: answers.csv"
+
+
+@pytest.mark.parametrize("size", [1, 4, 1024])
+def test_counts_and_answers_do_not_depend_on_the_size_of_blocks(size: int, tmp_path: Path) -> None:
+    done: list[int] = []
+    report = predict_file(
+        FittedModel.open(FITTED), FITTED / "new.csv", tmp_path / "out.csv", 0.9, size=size, watch=done.append
+    )
+    assert (report["rows"], report["outside"], report["unreadable"]) == (13, 2, 2)
+    assert [(one["row"], one["text"]) for one in report["problems"]] == [(4, "c1ccc(cc1"), (10, "")]
+    assert (report["failure"], done[-1]) == (None, 13)
+    for found, known in zip(rows_of(tmp_path / "out.csv"), rows_of(FITTED / "answers.csv"), strict=True):
+        assert list(found) == list(known)
+        for name in ("p_no", "p_yes"):
+            assert float(found.pop(name) or -1) == pytest.approx(float(known.pop(name) or -1), abs=1e-5)
+        assert float(found.pop("domain_score") or 0) == pytest.approx(float(known.pop("domain_score") or 0), abs=0.05)
+        assert found == known
+
+
+def test_without_uncertainty_there_is_no_domain_check(erm: Path, command: Command) -> None:
+    Path("new.jsonl").write_text('{"edges": [[0, 1], [1, 2]]}\n')
+    assert command("predict", erm, "new.jsonl", "--json").json["outside"] is None
+    answer = command("predict", erm, "new.jsonl")
+    assert answer.out.splitlines()[0] == "1 row; domain check unavailable for this model"
+    (row,) = rows_of(Path("answers.csv"))
+    assert not {"domain_score", "outside"} & set(row)
+    assert command("predict", erm, "new.jsonl", "--sets", "0.9").code == 2
+
+
+def test_columns_of_probabilities_and_sets_carry_the_names_of_their_classes() -> None:
+    """Three classes: each column holds the share of its own class, each set the classes that are not excluded."""
+    task = Task("multiclass", 3)
+    model = untrained(task=task, classes={"y": ("low", "mid", "high")})
+    draw = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (300,), generator=draw)
+    logits = (torch.randn(300, 3, generator=draw) + 2 * torch.eye(3)[y]).double()
+    seen = Seen(logits, torch.zeros(300, 5), torch.randn(300, 2, generator=draw).double(), {}, y)
+    model.uncertainty = Uncertainty.learn(task, seen, seen)
+    z = logits[:20].float()
+    answer = Predictions(z, z.softmax(-1), z.argmax(-1), None, model.uncertainty.probabilities(z))
+    columns = answer_columns(model, answer, 0.95)
+    assert list(columns) == ["predicted", "p_low", "p_mid", "p_high", "set"]
+    sets = model.uncertainty.sets(z, 0.95)
+    assert 20 < int(sets.sum()) < 60
+    for row in range(20):
+        calibrated = (z[row].double() / model.uncertainty.temperature).softmax(-1).tolist()
+        shares = {name: columns[f"p_{name}"][row] for name in ("low", "mid", "high")}
+        assert list(shares.values()) == pytest.approx(calibrated, abs=2e-6)
+        assert columns["predicted"][row] == max(shares, key=lambda name: shares[name])
+        held = [name for name, inside in zip(shares, sets[row].tolist(), strict=True) if inside]
+        assert columns["set"][row] == "|".join(held)
+
+
+@pytest.mark.parametrize(
+    ("task", "classes"),
+    [
+        (Task("multiclass", 3), {"y": ("a", "b", "c")}),
+        (Task("binary", 1, "rocauc"), {"y": ("a", "b")}),
+        (Task("binary", 2, "rocauc"), {"y": ("a", "b"), "z": ("c", "d")}),
+    ],
+)
+def test_a_block_without_a_readable_row_has_the_same_columns(task: Task, classes: dict[str, Any]) -> None:
+    model = untrained(task=task, classes=classes)
+    z = torch.randn(4, task.outputs)
+    codes = z.argmax(-1) if task.kind == "multiclass" else (z > 0).long()
+    empty, full = answer_columns(model, None), answer_columns(model, Predictions(z, z.sigmoid(), codes, None))
+    assert list(empty) == list(full)
+    assert all(values == [] for values in empty.values())
+
+
+@pytest.mark.parametrize("taken", ["predicted", "predicted,goodformer_predicted"])
+def test_an_input_column_is_never_overwritten(command: Command, taken: str) -> None:
+    names = taken.split(",")
+    Path("new.csv").write_text(f"smiles,{taken}\nCC,{','.join(f'mine{place}' for place in range(len(names)))}\n")
+    assert command("predict", FITTED, "new.csv", "-o", "out.csv", "--quiet").code == 0
+    (row,) = rows_of(Path("out.csv"))
+    assert [row[name] for name in names] == [f"mine{place}" for place in range(len(names))]
+    assert row[f"goodformer_{names[-1]}"] in ("no", "yes")
+
+
+def test_a_model_without_its_uncertainty_is_refused(command: Command) -> None:
+    shutil.copytree(FITTED, "copy")
+    Path("copy/sureness.json").unlink()
+    Path("new.csv").write_text("smiles\nCC\n")
+    answer = command("predict", "copy", "new.csv", "-o", "out.csv")
+    assert answer.code == 2
+    assert "sureness.json" in answer.err
+    assert not Path("out.csv").exists()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json", "jsonl", "tsv"])
+def test_answers_are_written_in_every_format(command: Command, suffix: str) -> None:
+    assert command("predict", FITTED, FITTED / "new.csv", "-o", f"answers.{suffix}", "--quiet").code == 0
+    rows, known = rows_of(Path(f"answers.{suffix}")), rows_of(FITTED / "answers.csv")
+    assert [row["predicted"] or "" for row in rows] == [row["predicted"] for row in known]
+    assert [float(row["p_yes"] or -1) for row in rows] == [float(row["p_yes"] or -1) for row in known]
+
+
+def test_columns_keep_their_types(command: Command) -> None:
+    given = pa.table(
+        {"smiles": ["CCO", "x", "CC"], "id": [7, 8, None], "share": [0.5, None, 1.0], "ok": [True, False, None]}
+    )
+    pq.write_table(given, "new.parquet")
+    assert command("predict", FITTED, "new.parquet", "-o", "out.parquet", "--quiet").code == 0
+    found = pq.read_table("out.parquet").select(given.column_names)
+    assert (found.to_pydict(), found.schema.types) == (given.to_pydict(), given.schema.types)
+
+
+def test_an_empty_line_of_a_single_column_is_a_row(command: Command) -> None:
+    Path("new.csv").write_text("smiles\nCCO\n\nCC\n")
+    assert command("predict", FITTED, "new.csv", "-o", "out.csv", "--quiet").code == 0
+    assert [row["problem"] for row in rows_of(Path("out.csv"))] == ["", "empty", ""]
+
+
+def test_a_bad_graph_keeps_its_place(invariant: Path, command: Command) -> None:
+    good, bad = '{"edges": [[0, 1], [1, 2]], "name": 1}', '{"edges": [[0, 9]], "num_nodes": 2, "name": 2}'
+    Path("new.jsonl").write_text("\n".join([good, bad, good]) + "\n")
+    assert command("predict", invariant, "new.jsonl", "-o", "out.jsonl", "--quiet").code == 0
+    rows = rows_of(Path("out.jsonl"))
+    assert [row["name"] for row in rows] == [1, 2, 1]
+    assert [row["predicted"] is None for row in rows] == [False, True, False]
+    assert "line 2" in rows[1]["problem"]
+    assert "node 9" in rows[1]["problem"]
+
+
+def test_no_answer_at_all_is_exit_code_1(command: Command) -> None:
+    Path("new.csv").write_text("smiles\nnonsense\nC1C\n")
+    answer = command("predict", FITTED, "new.csv", "-o", "out.csv", "--quiet")
+    assert answer.code == 1
+    assert len(answer.err.splitlines()) == 1
+    assert len(rows_of(Path("out.csv"))) == 2
+    Path("new.jsonl").write_text('{"edges": [[0, 1], [1, 2]]}\n' * 9)
+    answer = command("predict", FITTED, "new.jsonl", "-o", "out.csv", "--quiet")
+    assert (answer.code, len(answer.err.splitlines())) == (1, 1)
+    assert "new.jsonl" in answer.err
+    assert "molecules" in answer.err
+
+
+def test_an_interrupted_prediction_does_not_promise_to_continue(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("goodformer.apply.predict.predict_file", stop)
+    answer = command("predict", FITTED, FITTED / "new.csv")
+    assert answer.code == 130
+    assert len(answer.err.splitlines()) == 1
+    assert "continues" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (["MODEL", "none.csv"], "none.csv"),
+        (["MODEL", "other.csv"], "'smiles'"),
+        (["MODEL", "new.csv", "-o", "answers.xyz"], "xyz"),
+        (["nowhere", "new.csv"], "nowhere"),
+        (["MODEL", "new.csv", "-o", "."], "folder"),
+        (["MODEL", "new.csv", "-o", "new.csv"], "new.csv"),
+        (["MODEL", "new.csv", "--weights", "last"], "--weights"),
+        (["MODEL", "empty.csv"], "empty.csv"),
+    ],
+)
+def test_bad_input_gets_one_line(command: Command, words: list[str], fact: str) -> None:
+    Path("new.csv").write_text("smiles\nCC\n")
+    Path("other.csv").write_text("text\nCC\n")
+    Path("empty.csv").write_text("smiles\n")
+    answer = command("predict", *(str(FITTED) if word == "MODEL" else word for word in words))
+    assert answer.code == 2
+    assert fact in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert not Path("answers.csv").exists()
