@@ -140,7 +140,7 @@ class Parsed:
         """Return Morgan fingerprints of radius 2 (G, bits)."""
         generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=bits)
         found = np.zeros((len(self), bits), dtype=bool)
-        for row, binary in enumerate(self._binaries(False)):
+        for row, binary in enumerate(self.binaries()):
             found[row] = generator.GetFingerprintAsNumPy(_restored(binary))
         return found
 
@@ -149,7 +149,7 @@ class Parsed:
 
         def build() -> dict[str, Tensor]:
             work = partial(_write_chunk, write=write)
-            parts = _in_chunks(work, self._binaries(progress), None, progress, kind)
+            parts = _in_chunks(work, self.binaries(progress), None, progress, kind)
             return {kind: _packed([text for part in parts for text in part])}
 
         many = len(self) >= KEPT_FROM
@@ -157,7 +157,7 @@ class Parsed:
         written: list[str] = _unpacked(tensors[kind])
         return written
 
-    def _binaries(self, progress: bool) -> list[bytes]:
+    def binaries(self, progress: bool = False) -> list[bytes]:
         """Return the molecules in binary form; those that are only known as text are parsed now."""
         unread = [place for place, at in enumerate(self._places) if self._store[at] is None]
         texts = [self.smiles[place] for place in unread]
