@@ -9,7 +9,7 @@ from torch_geometric.data import Batch
 
 from goodformer.config.presets import configure
 from goodformer.methods import METHODS, GOODFormerMethod
-from goodformer.methods.goodformer import MEMORY, Told, intervene, intervention_variance
+from goodformer.methods.goodformer import MEMORY, LabelInformation, intervene, intervention_variance
 from goodformer.models import MODELS
 from goodformer.nn.gradient import scale_gradient
 from goodformer.registry import InputError
@@ -165,7 +165,7 @@ def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
 def test_what_a_half_tells_is_its_gain_over_the_frequencies_of_the_labels() -> None:
     y = torch.tensor([0, 0, 0, 1])
     frequencies = torch.tensor([0.75, 0.25])
-    told = Told(Task("multiclass", 2))
+    told = LabelInformation(Task("multiclass", 2))
     told.update(50 * F.one_hot(y).float(), frequencies.log().expand(4, 2), y)
     entropy = -(frequencies * frequencies.log()).sum()
     torch.testing.assert_close(told.nats, torch.stack([entropy, torch.zeros(())]), atol=1e-6, rtol=1e-6)
@@ -175,7 +175,7 @@ def test_what_a_half_tells_is_its_gain_over_the_frequencies_of_the_labels() -> N
 
 
 def test_a_target_without_any_label_in_a_batch_keeps_its_frequency() -> None:
-    told = Told(Task("binary", 2))
+    told = LabelInformation(Task("binary", 2))
     told.update(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([[1.0, 1.0], [0.0, 1.0]]))
     told.update(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([[1.0, float("nan")], [1.0, float("nan")]]))
     assert told.frequency.tolist() == [0.75, 1.0]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goodformer.config import history
 from goodformer.data import DATASETS
 from goodformer.engine.average import Kind
 from goodformer.engine.selection import Rule
@@ -21,11 +22,6 @@ from goodformer.registry import InputError, Registry, first_mistake, unknown
 PARTS: dict[str, Registry[Any]] = {"dataset": DATASETS, "model": MODELS, "method": METHODS}
 LABELS = ("preset", "budget")
 """What a run is called, not what it does: these do not enter its hash."""
-ADDED: dict[str, dict[str, Any]] = {"training": {"batches": "random"}}
-"""Settings that came after the first records, with the value that stands for what was computed before.
-
-A setting with that value does not enter the hash of a run, so that the run keeps the id it had without the setting.
-"""
 
 
 class Checked(BaseModel):
@@ -124,7 +120,8 @@ class RunConfig(Checked):
         """A config from plain values, as ``to_dict`` gives them."""
         if not isinstance(values, Mapping):
             raise InputError(f"the config of a run is {type(values).__name__}, not settings; restore the file.")
-        return cls(**values)
+        parts = {name: history.current(name, part) for name, part in values.items() if isinstance(part, Mapping)}
+        return cls(**{**values, **parts})
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
@@ -154,8 +151,8 @@ class RunConfig(Checked):
     def id(self) -> str:
         """Twelve hexadecimal digits that belong to this config alone, whatever its labels."""
         content = {name: value for name, value in self.to_dict().items() if name not in LABELS}
-        for part, added in ADDED.items():
-            content[part] = {name: value for name, value in content[part].items() if added.get(name, ...) != value}
+        for part in (*PARTS, "training"):
+            content[part] = history.hashed(part, content[part])
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -23,12 +23,14 @@ class Prediction:
         edge_scores: A score of each edge, (E,), where the method explains itself.
         embedding: What the logits are read from, (B, D), where it costs no second pass.
         signals: Figures of the method's own that tell graphs apart, each (B,).
+        edge_logits: The edge scores before a sigmoid that may saturate, (E,), where the method has them.
     """
 
     logits: Tensor
     edge_scores: Tensor | None
     embedding: Tensor | None = None
     signals: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_logits: Tensor | None = None
 
 
 class Method(nn.Module):

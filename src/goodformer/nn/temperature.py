@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Solver = Literal["exact", "descent", "none"]
+Solver = Literal["exact", "descent", "joint_descent", "none"]
 
 LOWEST, HIGHEST = 0.02, 50.0
 """Temperatures outside this range are not tried: a target entropy no temperature reaches ends at the border."""
@@ -108,18 +108,31 @@ def _entropy_and_slope(x: Tensor, weight: Tensor, log_b: Tensor) -> tuple[Tensor
     return (entropy * weight).sum(-1), -(b.square() * variance * weight).sum(-1)
 
 
-def descend_temperature(logits: Tensor, rows: Tensor, target: Tensor, steps: int = 10, rate: float = 1e-3) -> Tensor:
-    """The paper's way to the temperature (Eq. 10): Adam on |H - target| from t = 1, (B, H).
+def descend_temperature(
+    logits: Tensor, rows: Tensor, target: Tensor, attentions: int = 1, steps: int = 10, rate: float = 1e-3
+) -> Tensor:
+    """Return temperatures (B, H) by the published descent: Adam on |H - target| from t = 1 (Eq. 10).
 
-    With the published 10 steps at rate 0.001, t moves by about 1 % at most. The gradient is the exact
-    sign(H - target) Var_p(e) / t^3, so no graph of the computation is kept.
+    With 10 steps at rate 0.001, t moves by about 1 % at most. The gradient is the exact
+    sign(H - target) Var_p(e) / t^3, so no autograd graph is needed.
+
+    Args:
+        logits: (B, H, n, n), a large negative number where a key is padding.
+        rows: True where a row is a node, (B, n).
+        target: Entropy to reach, (H,) or (B, H).
+        attentions: Stacked attentions of the same graphs, first all of one, then all of the next. They share one
+            temperature per graph and head, which minimises the sum of their distances.
+        steps: Number of Adam steps.
+        rate: Learning rate of Adam.
     """
     shifted, weight, goal = _blocks(logits, rows, target)
     with torch.inference_mode(False):
-        t = torch.ones_like(goal)
+        t = goal.new_ones(goal.numel() // attentions)
         adam = torch.optim.Adam([t], lr=rate)
         for _ in range(steps):
-            entropy, slope = _entropy_and_slope(shifted, weight, -t.log())
-            t.grad = (entropy - goal).sign() * -slope / t  # slope is by log(1/t)
+            every = t.repeat(attentions)
+            entropy, slope = _entropy_and_slope(shifted, weight, -every.log())
+            gradient = (entropy - goal).sign() * -slope / every  # slope is by log(1/t)
+            t.grad = gradient.view(attentions, -1).sum(0)
             adam.step()
-    return t.clamp(LOWEST, HIGHEST).view(logits.shape[:2])
+    return t.clamp(LOWEST, HIGHEST).repeat(attentions).view(logits.shape[:2])
