@@ -44,13 +44,12 @@ def test_interventions_equal_an_explicit_double_loop() -> None:
     assert intervention_variance(torch.ones(1, 1), "risks") == 0
 
 
-def from_preset(preset: str) -> GOODFormerMethod:
+def from_preset(preset: str, changes: dict | None = None, **more: object) -> GOODFormerMethod:
     torch.manual_seed(0)
     config = configure({"name": "good-motif", "domain": "basis"}, preset=preset)
     model, method = ({k: v for k, v in part.items() if k != "name"} for part in (config.model, config.method))
-    made = METHODS.build(
-        "goodformer", MODELS.build("goodformer", SPEC, **{**model, "dim": 16, "dropout_rate": 0.0}), Task(), **method
-    )
+    model |= {"dim": 16, "dropout_rate": 0.0, **(changes or {})}
+    made = METHODS.build("goodformer", MODELS.build("goodformer", SPEC, **model), Task(), **{**method, **more})
     assert isinstance(made, GOODFormerMethod)
     return made.eval()
 
@@ -98,7 +97,7 @@ def test_the_published_preset_minimises_what_the_code_does() -> None:
         "intervention": 0.1 * each.mean(),
         "variance": 10 * each.var(1).mean(),
         "variant": F.cross_entropy(y_s, data.y),
-        "entropy": 0.1 / 5 * sum(layer.mean() for layer in found.entropy),  # both attentions of both layers
+        "entropy": 0.1 / 5 * (found.entropy[::2].mean() + found.entropy[1::2].mean()),  # means over the two layers
         "encoder": 0.01 * recovery(found.recovered, data),
     }
     assert len(found.entropy) == 4
@@ -154,6 +153,34 @@ def test_the_variant_gradient_reaches_scores_scaled_and_layers_whole(scale: floa
     torch.testing.assert_close(scaled[scores], scale * whole[scores])
 
 
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+@pytest.mark.parametrize("preset", ["default", "paper", "as_published"])
+def test_a_detached_variant_half_trains_its_classifier_alone(preset: str, norm: str) -> None:
+    method, data = from_preset(preset, {"norm": norm}, variant_path="detached").train(), batch()
+    method.loss(data, 0)["variant"].backward()
+    trained = {name for name, p in method.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert trained == {"variant_classifier.weight", "variant_classifier.bias"}
+
+
+@pytest.mark.parametrize("preset", ["paper", "as_published"])
+def test_the_presets_of_the_paper_detach_the_variant_half(preset: str) -> None:
+    assert from_preset(preset).variant_path == "detached"
+
+
+def test_edge_scores_are_the_mask_or_the_logits() -> None:
+    data = batch()
+    for preset, masked in (("default", False), ("paper", True), ("as_published", True)):
+        method = from_preset(preset)
+        prediction, found = method.predict(data), method.model.disentangle(data)
+        torch.testing.assert_close(prediction.edge_scores, found.mask if masked else found.edge_logits)
+        torch.testing.assert_close(prediction.edge_logits, found.edge_logits)
+
+
+def test_entropies_of_both_attentions_are_added_or_averaged() -> None:
+    terms = [build(entropy_weight=1.0, entropy_of=of).eval().loss(batch(), 0)["entropy"] for of in ("both", "mean")]
+    torch.testing.assert_close(terms[0], 2 * terms[1])
+
+
 def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
     x, scale = torch.ones(3, requires_grad=True), torch.tensor(1.0)
     y = scale_gradient(x, scale)
@@ -202,7 +229,7 @@ def test_what_the_halves_tell_is_forgotten_slowly_and_kept_with_the_weights() ->
 def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(left: float, share: float, nats: float) -> None:
     gradients = []
     for before in (1.0, left):
-        method, data = build({"norm": "layer"}, variant_gradient=-1.0, ramp_steps=0).eval(), batch()
+        method, data = build({"norm": "layer"}, variant_path="reversed", ramp_steps=0).eval(), batch()
         method.step += 1
         method.told.nats.copy_(torch.tensor([nats, before * nats]))
         method.loss(data, 0)["variant"].backward()
@@ -211,7 +238,7 @@ def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(left: float,
 
 
 def test_a_reversed_gradient_grows_over_the_first_steps() -> None:
-    method, data = build(variant_gradient=-1.0, ramp_steps=4), batch()
+    method, data = build(variant_path="reversed", ramp_steps=4), batch()
     seen = [float(method._variant_gradient()) for _ in range(5)]
     assert seen == [-0.25, -0.5, -0.75, -1.0, -1.0]
     method.eval().loss(data, 0)
@@ -244,14 +271,16 @@ def test_training_remembers_the_entropy_and_evaluation_restores_it() -> None:
     assert (found.temperature < 1).all()  # larger graphs disperse, so attention must be sharpened
 
 
-def test_the_three_ways_to_a_temperature() -> None:
+def test_the_ways_to_a_temperature() -> None:
     data, seen = batch((30, 25), p=0.2), {}
-    for kind in ("none", "descent", "exact"):
+    for kind in ("none", "descent", "joint_descent", "exact"):
         method = build({"temperature": kind})
         method.train().loss(batch((6, 7), p=0.4), 0)
         seen[kind] = method.eval().model.disentangle(data).temperature
     assert (seen["none"] == 1).all()
     assert ((seen["descent"] - 1).abs() < 0.02).all()
+    assert ((seen["joint_descent"] - 1).abs() < 0.02).all()
+    assert torch.equal(*seen["joint_descent"])  # one for both attentions
     assert (seen["descent"] != 1).any()
     assert ((seen["exact"] - 1).abs() > 0.02).any()
 
@@ -279,6 +308,8 @@ def test_presets_of_structure_all_run() -> None:
         {"values": "inputs", "sample": "hard"},
         {"node_weights": False, "bounded": True, "encoder_layers": 0},
         {"scoring": "inner", "mask": "top", "inputs": ("signnet:8",)},
+        {"scoring": "generator", "mask": "top", "encoder_layers": 0},
+        {"predictor": "mlp", "halves": "apart", "half": "concat", "encoder": "edges", "sample": "soft"},
     ):
         method = build(settings)
         sum(method.loss(data, 0).values()).backward()
