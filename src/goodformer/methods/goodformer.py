@@ -274,7 +274,7 @@ def intervene(y_c: Tensor, y_s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def intervention_variance(intervened: Tensor, of: Literal["risks", "graphs"]) -> Tensor:
-    """Return Var over interventions j of l_ij (B, B): of its mean over graphs i, or the mean of each graph's (Eq. 15)."""
+    """Return Var_j of l_ij (B, B) over interventions: of the mean over graphs i, or each graph's, averaged (Eq. 15)."""
     if intervened.shape[1] < 2:
         return intervened.new_zeros(())
     return intervened.mean(0).var() if of == "risks" else intervened.var(1).mean()
