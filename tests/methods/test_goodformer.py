@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.config.presets import configure
+from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods import METHODS, GOODFormerMethod
 from goodformer.methods.goodformer import MEMORY, LabelInformation, intervene, intervention_variance
 from goodformer.models import MODELS
@@ -336,6 +339,16 @@ def test_entropy_is_remembered_under_any_method() -> None:
     erm.train().loss(batch(), 0)
     assert erm.model.mean_entropy[0].isfinite().all()
     assert (erm.eval().model.disentangle(batch((40,), p=0.1), both=False).temperature != 1).any()
+
+
+def test_weights_saved_under_an_old_setting_name_still_load(tmp_path: Path) -> None:
+    method = build(variant_path="flowing")
+    model = {"name": "goodformer", "dim": 16, "dropout_rate": 0.0}
+    old = {"name": "goodformer", "variant_gradient": 1.0}
+    save_weights(tmp_path, ModelFile(model=model, method=old, features=SPEC, task=Task()), method.state_dict())
+    loaded, file = load_weights(tmp_path)
+    assert file.method == {"name": "goodformer", "variant_path": "flowing"}
+    torch.testing.assert_close(loaded(batch()), method.eval()(batch()))
 
 
 def test_another_model_is_refused_in_one_sentence() -> None:
