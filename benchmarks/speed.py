@@ -1,11 +1,20 @@
-"""How fast and how large: figures measured side by side in one run, as ratios wherever machines differ.
+"""Measure speed and memory on this machine.
 
-Every figure of a pair is timed in turns (one step of the one, one step of the other, and so on) and the medians are
-divided, so that a busy machine slows both.
+Run from the root of the repository:
+
+  python -m benchmarks.speed --quick
+  python -m benchmarks.speed -o benchmarks/latest.json --page docs/benchmarks.md
+  python -m benchmarks.speed --batches drugood -o benchmarks/batches.json --page docs/training.md
+  python -m benchmarks.speed --from benchmarks/latest.json --page docs/benchmarks.md
+
+Two pieces of work that are compared take turns (one step of the first, one step of the second, and so on), and their
+medians are divided. A busy machine then slows both, so ratios can be compared between machines; seconds cannot.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import json
 import os
 import statistics
@@ -16,7 +25,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -27,7 +38,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from torch_geometric.data import Batch
 
+from benchmarks import page
 from benchmarks.drugs import DRUGS
+from goodformer import files
 from goodformer.config.presets import configure
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
@@ -38,74 +51,64 @@ from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.explain.explanation import explain
 from goodformer.fitted import FittedModel
-from goodformer.methods import METHODS, Method
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method
 from goodformer.models import MODELS
+from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Encoding, Task
 from goodformer.transforms import encode
 
 BASIS = {"name": "good-motif", "domain": "basis"}
-NODES = (20, 50, 100, 200, 500)
 PUBLISHED = {"basis": 30.0, "size": 48.0}
-"""Seconds the published generator needs for the 30,000 graphs of each domain, alone.
+"""Seconds the published generator needs for the 30,000 graphs of each domain.
 
-As stated in the goals of this project, which name no machine; not measured here. So a speed-up over them tells the
-order of magnitude and no more.
+Stated in the goals of this project, which name no machine, and not measured here. A speed-up over them shows the order
+of magnitude only.
 """
 PUBLISHED_ENCODING = 3.0
-"""Milliseconds the published encodings need a graph; as stated in the same place, not measured here."""
-
-GOALS: dict[str, tuple[str, str]] = {
-    "step_over_matmul": ("training step / its matrix products alone", "<= 2"),
-    "train_over_graphgps": ("training, GOODFormer / GraphGPS of equal depth and width", "<= 1.6"),
-    "infer_over_graphgps": ("inference with exact temperature, GOODFormer / GraphGPS", "<= 1.8"),
-    "temperature_share_150": ("share of inference spent on the temperature, 150 nodes", "<= 0.25"),
-    "memory_512_over_64": ("peak memory of a step, batch 512 / batch 64", "<= 9"),
-    "generate_basis_speedup": ("graphs and encodings of basis, published time / ours", ">= 5"),
-    "generate_size_speedup": ("graphs and encodings of size, published time / ours", ">= 5"),
-    "node_exponent": ("exponent of time a graph in its nodes, 20 to 500", ""),
-    "generate_basis_seconds": ("30,000 graphs of GOOD-Motif basis, seconds", ""),
-    "generate_size_seconds": ("30,000 graphs of GOOD-Motif size, seconds", ""),
-    "encode_ms_per_graph": ("encodings that GOODFormer's default asks for, of a basis graph, ms", ""),
-    "encode_size_ms_per_graph": ("encodings that GOODFormer's default asks for, of a size graph, ms", ""),
-    "graphs_trained_per_second": ("GOODFormer, graphs trained a second", ""),
-    "graphs_predicted_per_second": ("GOODFormer, graphs predicted and explained a second", ""),
-    "step_megabytes_64": ("peak memory of a step of 64 graphs, MB", ""),
-    "molecules_featurised_per_second": ("molecules made into graphs a second, one process", ""),
-    "molecules_trained_per_second": ("GOODFormer, molecules trained a second", ""),
-    "molecules_predicted_per_second": ("GOODFormer, molecules predicted a second, encodings included", ""),
-    "molecules_explained_per_second": ("GOODFormer, molecules explained a second by its own scores", ""),
-    "molecules_trained_per_second_erm": ("ERM on GIN-VN, molecules trained a second", ""),
-    "molecules_predicted_per_second_erm": ("ERM on GIN-VN, molecules predicted a second", ""),
-    "molecules_explained_per_second_erm": ("ERM on GIN-VN, molecules explained a second by occlusion", ""),
-}
+"""Milliseconds per graph that the published encodings need; stated in the same place, not measured here."""
 
 
-def run(quick: bool = False, progress: bool = True) -> dict[str, float]:
-    """Measure everything; ``quick`` repeats less often and generates fewer graphs."""
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured.
+
+    Attributes:
+        rounds: Repetitions of a timed step.
+        generated: Graphs generated for the timing of generation.
+        graphs: Graphs of the benchmark that steps are timed on.
+        batch: Graphs per batch.
+        nodes: Numbers of nodes for which the growth of a step is measured.
+        molecules: Molecules taken from the built-in list.
+    """
+
+    rounds: int = 20
+    generated: int = 30000
+    graphs: int = 3000
+    batch: int = 64
+    nodes: tuple[int, ...] = (20, 50, 100, 200, 500)
+    molecules: int = len(DRUGS)
+
+
+FULL, QUICK = Scale(), Scale(rounds=5, generated=3000, nodes=(20, 50, 100))
+
+
+def measure(scale: Scale = FULL) -> dict[str, float]:
+    """Measure everything and return the values by name; each part is printed to the error stream when it is done."""
     torch.set_num_threads(1)
     results: dict[str, float] = {}
-    rounds = 5 if quick else 20
-    parts: list[Callable[[], dict[str, float]]] = [
-        lambda: generation(3000 if quick else 30000),
-        lambda: ratios(rounds),
-        lambda: temperature_share(rounds),
-        memory_ratio,
-        lambda: node_scaling(NODES[:3] if quick else NODES, max(rounds // 4, 2)),
-        lambda: molecule_rates(rounds // 2),
-    ]
-    for part in parts:
-        fresh = part()
-        results.update(fresh)
-        if progress:
-            print(*(f"  {name}: {value:.3g}" for name, value in fresh.items()), sep="\n", file=sys.stderr, flush=True)
+    for part in (generation, ratios, temperature_share, memory_ratio, node_scaling, molecule_rates):
+        fresh = part(scale)
+        results |= fresh
+        print(*(f"  {name}: {value:.3g}" for name, value in fresh.items()), sep="\n", file=sys.stderr, flush=True)
     return results
 
 
-# ------------------------------------------------------------------------------------------ clocks
+# Clocks ---------------------------------------------------------------------------------------------------------------
 
 
 def interleaved(rounds: int, *works: Callable[[], Any]) -> list[float]:
-    """Median seconds of each piece of work, timed in turns after one warm-up each."""
+    """Return the median seconds of each piece of work, timed in turns after one warm-up each."""
     for work in works:
         work()
     times: list[list[float]] = [[] for _ in works]
@@ -118,7 +121,7 @@ def interleaved(rounds: int, *works: Callable[[], Any]) -> list[float]:
 
 
 class _Products(TorchDispatchMode):
-    """Notes every matrix product that runs: its operator and its arguments."""
+    """Recorder of every matrix product that runs: its operator and its arguments."""
 
     NAMES = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 
@@ -133,13 +136,13 @@ class _Products(TorchDispatchMode):
 
 
 def _twin(value: Any) -> Any:
-    """A tensor of the same shape, layout and contents that the step no longer owns."""
+    """Copy a tensor with its layout, detached from the step that made it; return other values unchanged."""
     return value.detach().clone(memory_format=torch.preserve_format) if isinstance(value, Tensor) else value
 
 
 @contextmanager
 def products_of(work: Callable[[], Any]) -> Iterator[Callable[[], None]]:
-    """The matrix products of a piece of work, to be run again alone; those inside fused attention count, too."""
+    """Record the matrix products of a piece of work, those of fused attention included, to run them again alone."""
     with sdpa_kernel(SDPBackend.MATH), _Products() as seen:
         work()
 
@@ -152,11 +155,11 @@ def products_of(work: Callable[[], Any]) -> Iterator[Callable[[], None]]:
     seen.calls.clear()
 
 
-# ------------------------------------------------------------------------------------------ subjects
+# Subjects -------------------------------------------------------------------------------------------------------------
 
 
 def goodformer(bench: Benchmark, **model: Any) -> Method:
-    """GOODFormer as the default preset builds it."""
+    """Build GOODFormer as the default preset does."""
     config = configure(BASIS)
     torch.manual_seed(0)
     settings = {key: value for key, value in config.model.items() if key != "name"} | model
@@ -165,7 +168,7 @@ def goodformer(bench: Benchmark, **model: Any) -> Method:
 
 
 def graphgps(bench: Benchmark) -> Method:
-    """GraphGPS with four layers (GOODFormer has 2 + 1 + 1), all that the two share set alike."""
+    """Build GraphGPS with four layers (GOODFormer has 2 + 1 + 1) and GOODFormer's values for all shared settings."""
     settings = configure(BASIS).model
     shared = {key: settings[key] for key in ("dim", "heads", "dropout_rate", "norm", "aggregation", "inputs")}
     torch.manual_seed(0)
@@ -173,9 +176,9 @@ def graphgps(bench: Benchmark) -> Method:
 
 
 def trainer(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
-    """One optimiser step on the next batch."""
+    """Return a function that makes one optimiser step on the next batch."""
     optimiser = torch.optim.Adam(method.parameters(), lr=1e-4, fused=True)
-    endless = _cycle(batches)
+    endless = itertools.cycle(batches)
 
     def step() -> None:
         method.train()
@@ -187,8 +190,8 @@ def trainer(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
 
 
 def predictor(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
-    """One prediction of the next batch."""
-    endless = _cycle(batches)
+    """Return a function that predicts the next batch."""
+    endless = itertools.cycle(batches)
 
     def step() -> None:
         method.eval()
@@ -198,49 +201,37 @@ def predictor(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
     return step
 
 
-def _cycle(batches: Sequence[Batch]) -> Iterator[Batch]:
-    while True:
-        yield from batches
-
-
 def _batches(graphs: GraphSet, size: int, count: int) -> list[Batch]:
     return [graphs.batch(list(range(k * size, (k + 1) * size))) for k in range(count)]
 
 
-# ------------------------------------------------------------------------------------------ figures
+# Figures --------------------------------------------------------------------------------------------------------------
 
 
-def generation(graphs: int) -> dict[str, float]:
-    """Seconds to make the graphs of both domains (scaled to 30,000) and milliseconds to encode one."""
+def generation(scale: Scale) -> dict[str, float]:
+    """Time the generation of both domains, scaled to 30,000 graphs, and the encoding of one graph."""
     results = {}
-    for domain in ("basis", "size"):
+    for domain, suffix in (("basis", ""), ("size", "_size")):
         with uncached():
-            bench, made = timed(lambda: load_benchmark("good-motif", domain=domain, graphs=graphs))  # noqa: B023
+            start = time.perf_counter()
+            bench = load_benchmark("good-motif", domain=domain, graphs=scale.generated)
+            made = time.perf_counter() - start
         encodings = goodformer(bench).encodings
-        _, encoded = timed(lambda: _encode(bench, encodings))  # noqa: B023
-        seconds, each = made * 30000 / graphs, 1000 * encoded / graphs
-        published = PUBLISHED[domain] + 30 * PUBLISHED_ENCODING
+        start = time.perf_counter()
+        for part in bench.splits.values():
+            for encoding in encodings:
+                encode(encoding, part.edge_index, part.node_ptr)
+        encoded = time.perf_counter() - start
+        seconds, each = made * 30000 / scale.generated, 1000 * encoded / scale.generated
         results[f"generate_{domain}_seconds"] = seconds
-        results["encode_ms_per_graph" if domain == "basis" else "encode_size_ms_per_graph"] = each
-        results[f"generate_{domain}_speedup"] = published / (seconds + 30 * each)
+        results[f"encode{suffix}_ms_per_graph"] = each
+        results[f"generate_{domain}_speedup"] = (PUBLISHED[domain] + 30 * PUBLISHED_ENCODING) / (seconds + 30 * each)
     return results
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What a piece of work gives, and the seconds it took."""
-    start = time.perf_counter()
-    return work(), time.perf_counter() - start
-
-
-def _encode(bench: Benchmark, encodings: Sequence[str]) -> None:
-    for part in bench.splits.values():
-        for encoding in encodings:
-            encode(encoding, part.edge_index, part.node_ptr)
 
 
 @contextmanager
 def uncached() -> Iterator[None]:
-    """An empty cache folder for a while."""
+    """Use an empty cache folder inside the block."""
     before = os.environ.get("GOODFORMER_CACHE")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GOODFORMER_CACHE"] = folder
@@ -251,12 +242,12 @@ def uncached() -> Iterator[None]:
             os.environ.update({} if before is None else {"GOODFORMER_CACHE": before})
 
 
-def ratios(rounds: int) -> dict[str, float]:
-    """Training and inference against GraphGPS, and a training step against its own matrix products."""
-    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+def ratios(scale: Scale) -> dict[str, float]:
+    """Compare training and inference with GraphGPS, and a training step with its own matrix products."""
+    bench, rounds = load_benchmark("good-motif", domain="basis", graphs=scale.graphs), scale.rounds
     ours, theirs = goodformer(bench), graphgps(bench)
     bench = bench.with_encodings(tuple(dict.fromkeys((*ours.encodings, *theirs.encodings))))
-    batches = _batches(bench.splits["train"], 64, 16)
+    batches = _batches(bench.splits["train"], scale.batch, 16)
     train_ours, train_theirs = interleaved(rounds, trainer(ours, batches), trainer(theirs, batches))
     infer_ours, infer_theirs = interleaved(rounds, predictor(ours, batches), predictor(theirs, batches))
     step = trainer(ours, batches[:1])
@@ -267,27 +258,27 @@ def ratios(rounds: int) -> dict[str, float]:
         "step_over_matmul": whole / alone,
         "train_over_graphgps": train_ours / train_theirs,
         "infer_over_graphgps": infer_ours / infer_theirs,
-        "graphs_trained_per_second": 64 / train_ours,
-        "graphs_predicted_per_second": 64 / infer_ours,
+        "graphs_trained_per_second": scale.batch / train_ours,
+        "graphs_predicted_per_second": scale.batch / infer_ours,
     }
 
 
-def temperature_share(rounds: int) -> dict[str, float]:
-    """What part of inference at 150 nodes a graph goes into the exact temperature, after training on small graphs."""
-    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+def temperature_share(scale: Scale) -> dict[str, float]:
+    """Measure the share of inference spent on the exact temperature at 150 nodes, after training on small graphs."""
+    bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
     ours, without = goodformer(bench, temperature="exact"), goodformer(bench, temperature="none")
     bench = bench.with_encodings(ours.encodings)
-    train = trainer(ours, _batches(bench.splits["train"], 64, 16))
+    train = trainer(ours, _batches(bench.splits["train"], scale.batch, 16))
     for _ in range(16):
         train()
     without.load_state_dict(ours.state_dict())
     large = [ladders(150, 16, ours.encodings)]
-    exact, plain = interleaved(rounds, predictor(ours, large), predictor(without, large))
+    exact, plain = interleaved(scale.rounds, predictor(ours, large), predictor(without, large))
     return {"temperature_share_150": max(0.0, 1 - plain / exact)}
 
 
 def ladders(nodes: int, count: int, encodings: Sequence[str]) -> Batch:
-    """Ladder graphs of about ``nodes`` nodes with all the attributes a method wants."""
+    """Return a batch of ladder graphs of about ``nodes`` nodes with the given encodings."""
     half = nodes // 2
     left = torch.arange(half)
     rails = torch.stack((left[:-1], left[1:]))
@@ -307,43 +298,44 @@ def ladders(nodes: int, count: int, encodings: Sequence[str]) -> Batch:
     return batch
 
 
-def node_scaling(nodes: Sequence[int], rounds: int) -> dict[str, float]:
-    """Seconds of a training step a graph as graphs grow, and the exponent of a power law through them."""
-    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
-    method, results = goodformer(bench), {}
-    for n in nodes:
+def node_scaling(scale: Scale) -> dict[str, float]:
+    """Time a training step per graph as graphs grow, and fit the exponent of a power law."""
+    bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
+    method, results, rounds = goodformer(bench), {}, max(scale.rounds // 4, 2)
+    for n in scale.nodes:
         count = max(2, 1000 // n)
         (seconds,) = interleaved(rounds, trainer(method, [ladders(n, count, method.encodings)]))
         results[f"train_ms_per_graph_{n}_nodes"] = 1000 * seconds / count
-    log_n = torch.tensor(list(nodes), dtype=torch.double).log()
+    log_n = torch.tensor(scale.nodes, dtype=torch.double).log()
     log_t = torch.tensor(list(results.values()), dtype=torch.double).log()
     centred = log_n - log_n.mean()
     results["node_exponent"] = float((centred * log_t).sum() / centred.square().sum())
     return results
 
 
-def molecule_rates(rounds: int) -> dict[str, float]:
-    """Molecules a second through every step of the way, for GOODFormer and, in turns with it, for ERM on GIN-VN."""
-    bench = molecules()
+def molecule_rates(scale: Scale) -> dict[str, float]:
+    """Measure molecules per second for every step from SMILES to explanation, GOODFormer and ERM on GIN-VN in turns."""
+    smiles, rounds = DRUGS[: scale.molecules], max(scale.rounds // 2, 1)
+    bench = molecules(smiles)
     rivals = molecule_predictor("goodformer", None, bench), molecule_predictor("erm", "gin-vn", bench)
     encodings = tuple(dict.fromkeys(text for one in rivals for text in one.method.encodings))
-    batches = _batches(bench.with_encodings(encodings).splits["train"], 64, len(DRUGS) // 64)
+    batches = _batches(bench.with_encodings(encodings).splits["train"], scale.batch, len(smiles) // scale.batch)
     drugs = bench.splits["train"]
-    some = drugs.subset(range(64))  # occlusion takes as many passes as a molecule has bonds
+    some = drugs.subset(range(scale.batch))  # occlusion needs one pass per bond of a molecule
     trained = interleaved(rounds, *(trainer(one.method, batches) for one in rivals))
-    made, *predicted = interleaved(rounds, lambda: featurise(DRUGS), *(partial(one.predict, drugs) for one in rivals))
+    made, *predicted = interleaved(rounds, lambda: featurise(smiles), *(partial(one.predict, drugs) for one in rivals))
     explained = interleaved(max(rounds // 5, 1), *(partial(explain, one, some, measure=False) for one in rivals))
-    rates = {"molecules_featurised_per_second": len(DRUGS) / made}
+    rates = {"molecules_featurised_per_second": len(smiles) / made}
     for suffix, train, predict, why in zip(("", "_erm"), trained, predicted, explained, strict=True):
-        rates[f"molecules_trained_per_second{suffix}"] = 64 / train
+        rates[f"molecules_trained_per_second{suffix}"] = scale.batch / train
         rates[f"molecules_predicted_per_second{suffix}"] = len(drugs) / predict
         rates[f"molecules_explained_per_second{suffix}"] = len(some) / why
     return rates
 
 
-def molecules() -> Benchmark:
-    """The built-in drugs as a benchmark; labels and environments are made up, since nothing is to be learnt."""
-    graphs = featurise(DRUGS).graphs
+def molecules(smiles: Sequence[str] = DRUGS) -> Benchmark:
+    """Return drugs as a benchmark with arbitrary labels and environments, since nothing has to be learnt."""
+    graphs = featurise(smiles).graphs
     number = torch.arange(len(graphs))
     marks = {"y": (number % 2).float()[:, None], "env": number % 4, "domain": number % 4}
     marked = GraphSet(graphs.node, graphs.edge, marks, graphs.node_ptr, graphs.edge_ptr)
@@ -352,7 +344,7 @@ def molecules() -> Benchmark:
 
 
 def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> FittedModel:
-    """A method with fresh weights, built as the default preset builds it for molecules."""
+    """Build a method with fresh weights as the default preset does for molecules."""
     config = configure({"name": "good-hiv"}, method, model)
     recipe = ModelFile(model=config.model, method=config.method, features=bench.features, task=bench.task)
     torch.manual_seed(0)
@@ -360,12 +352,11 @@ def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> Fitt
 
 
 def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
-    """Processor seconds of a GOODFormer step on some training graphs, in batches of any sizes and of like sizes.
+    """Time a GOODFormer step with random batches and with batches of similar graph sizes, in processor seconds.
 
-    Beside them stand how many graphs there were, and the nodes of the median and of the largest one.
-
-    Steps are timed in turns. Batches of like sizes differ much among each other, so all of an epoch are timed; of the
-    others, which do not, one in ``every``. No part of `run`, for sizes differ much in real data only.
+    The result also holds the number of training graphs used and the nodes of the median and the largest one. Batches of
+    similar sizes differ much from each other, so all batches of an epoch are timed; of the random ones, one in
+    ``every``. `measure` leaves this out, because sizes differ much in real data only.
     """
     torch.set_num_threads(1)
     config, bench = configure(dataset, "goodformer"), load_benchmark(**dataset)
@@ -387,31 +378,32 @@ def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6)
     return {**sizes, "step_random": random, "step_by_size": by_size, "random_over_by_size": random / by_size}
 
 
-def memory_ratio() -> dict[str, float]:
-    """Peak memory a training step adds, batch 512 over batch 64, each in a process of its own."""
-    small, large = (_step_memory(size) for size in (64, 512))
+def memory_ratio(scale: Scale) -> dict[str, float]:
+    """Compare the peak memory that a training step adds at batch 512 and at batch 64, each in its own process."""
+    small, large = (step_memory(size) for size in (64, 512))
     return {"memory_512_over_64": large / small, "step_megabytes_64": small / 2**20}
 
 
-def _step_memory(size: int) -> float:
+def step_memory(size: int) -> float:
+    """Return the bytes that training steps of a batch size add at their peak, measured in a new process."""
     code = f"from benchmarks.speed import print_step_memory; print_step_memory({size})"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def print_step_memory(size: int) -> None:
-    """Print the bytes by which training steps raise the memory of this process at their peak."""
+def print_step_memory(size: int, graphs: int = 3000) -> None:
+    """Print the bytes that training steps add to the memory of this process at their peak."""
     torch.set_num_threads(1)
-    bench = load_benchmark("good-motif", domain="basis", graphs=3000)
+    bench = load_benchmark("good-motif", domain="basis", graphs=graphs)
     method = goodformer(bench)
-    graphs = bench.with_encodings(method.encodings).splits["train"]
-    trainer(method, _batches(graphs, 2, 1))()  # weights, optimiser state and libraries are there before
-    step = trainer(method, _batches(graphs, size, 2))
+    train = bench.with_encodings(method.encodings).splits["train"]
+    trainer(method, _batches(train, 2, 1))()  # load weights, optimiser state and libraries first
+    step = trainer(method, _batches(train, size, 2))
     print(json.dumps(peak_rise(lambda: [step() for _ in range(3)])))
 
 
 def peak_rise(work: Callable[[], Any]) -> int:
-    """Bytes by which a piece of work raises the memory of this process at its peak, looked at every millisecond."""
+    """Return the bytes that a piece of work adds to this process at its peak, sampled every millisecond."""
     process, done = psutil.Process(), threading.Event()
     before = peak = process.memory_info().rss
 
@@ -430,62 +422,45 @@ def peak_rise(work: Callable[[], Any]) -> int:
     return peak - before
 
 
-# ------------------------------------------------------------------------------------------ records and tables
+# Command line ---------------------------------------------------------------------------------------------------------
 
 
-def record(figures: Mapping[str, float], **about: Any) -> dict[str, Any]:
-    """Figures with what they were measured with and on, as they are kept in ``benchmarks/``."""
-    return {
-        **about,
-        "commit": source_commit(),
-        "versions": versions(),
-        "machine": machine(),
-        "figures": dict(figures),
-    }
+def main(words: Sequence[str] | None = None) -> int:
+    """Parse the command line, measure or read a record, and write what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller data")
+    parser.add_argument("--batches", metavar="DATASET", help="only compare random batches with batches by size")
+    parser.add_argument("--from", dest="source", type=Path, help="read this record instead of measuring")
+    parser.add_argument("-o", "--out", type=Path, help="write the record to this JSON file")
+    parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
+    given = parser.parse_args(words)
+    try:
+        if given.source:
+            record = files.read_json(given.source)
+        else:
+            about: dict[str, Any] = {"quick": given.quick}
+            if given.batches:
+                about["dataset"] = {"name": given.batches}
+                found = batch_orders(about["dataset"], 600 if given.quick else 3000)
+            else:
+                found = measure(QUICK if given.quick else FULL)
+            record = {
+                **about,
+                "commit": source_commit(),
+                "versions": versions(),
+                "machine": machine(),
+                "figures": found,
+            }
+        if given.out:
+            files.write_json(given.out, record)
+        if given.page:
+            page.write(record, given.page)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(page.table(record))
+    return 0
 
 
-def table(made: Mapping[str, Any]) -> str:
-    """The figures as a Markdown table with the goals beside them and the machine below."""
-    results = made["figures"]
-    lines = ["| figure | measured | goal | |", "|---|---|---|---|"]
-    for name, (text, goal) in GOALS.items():
-        if name in results:
-            lines.append(f"| {text} | {results[name]:.3g} | {goal} | {verdict(results[name], goal)} |")
-    for name, value in results.items():
-        if name.startswith("train_ms_per_graph_"):
-            lines.append(f"| training step a graph of {name.split('_')[4]} nodes, ms | {value:.3g} | | |")
-    return "\n".join([*lines, "", origin(made)])
-
-
-def batches_table(made: Mapping[str, Any]) -> str:
-    """What `batch_orders` found as a Markdown table with the machine below."""
-    found, settings = made["figures"], dict(made["dataset"])
-    name = " ".join([settings.pop("name"), *(f"{key}={value}" for key, value in settings.items())])
-    sizes = f"{found['graphs']:,} | {found['median_nodes']} | {found['largest_nodes']}"
-    steps = f"{found['step_random']:.2f} | {found['step_by_size']:.2f} | {found['random_over_by_size']:.1f}"
-    return "\n".join(
-        [
-            "| data | training graphs | median nodes | most nodes | step, random, s | step, by size, s | ratio |",
-            "|---|---|---|---|---|---|---|",
-            f"| {name} | {sizes} | {steps} |",
-            "",
-            origin(made),
-        ]
-    )
-
-
-def verdict(value: float, goal: str) -> str:
-    """Whether a figure keeps its goal, such as ``<= 2``; empty where there is none."""
-    if not goal:
-        return ""
-    sign, bound = goal.split()
-    return "met" if (value <= float(bound) if sign == "<=" else value >= float(bound)) else "missed"
-
-
-def origin(made: Mapping[str, Any]) -> str:
-    """What figures were measured on and with, without naming the host."""
-    used, place = made["versions"], made["machine"]
-    return (
-        f"One thread of {place['processor']}, {place['platform']}; Python {used['python']}, torch {used['torch']}, "
-        f"goodformer {used['goodformer']} at commit {made['commit'] or 'unknown'}."
-    )
+if __name__ == "__main__":
+    sys.exit(main())

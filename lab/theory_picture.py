@@ -1,10 +1,11 @@
-"""The pictures of the page of theory, drawn from the record that `lab.theory.measure` made."""
+"""The pictures of docs/theory.md, drawn from the record that `lab.theory` writes."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from goodformer import files
 from goodformer.data.benchmarks.motif import MOTIF_NODES
 from goodformer.draw.palette import BLUE, FRAME, GREEN, GREY, INK, VERMILION
-from lab.theory import BASES, SETTINGS, Record, over_runs, sizes
+from lab.theory_page import Record, over_runs, sizes
+from lab.trained import BASES, SETTINGS
 
 PLAIN, SOLVED, BOUND = VERMILION, BLUE, GREY
 COLOURS = dict(zip(SETTINGS, (PLAIN, SOLVED), strict=True))
@@ -27,16 +29,21 @@ TITLE, TEXT = 10.5, 9.0
 
 
 def draw(record: Record, folder: Path) -> list[Path]:
-    """Draw all pictures a record has figures for into a folder, ``theory-*.png``."""
+    """Draw every picture that a record has data for into a folder, as ``theory-*.png``."""
     drawn = {"dispersion": dispersion, "temperature": temperature}
     if record["runs"]:
         drawn |= {"attention": attention, "solved": solved, "accuracy": accuracy}
     files.make_folder(folder)
-    return [_save(make(record), folder / f"theory-{name}.png") for name, make in drawn.items()]
+    paths = []
+    for name, make in drawn.items():
+        path = folder / f"theory-{name}.png"
+        files.write(path, partial(FigureCanvasAgg(make(record)).print_figure, dpi=DPI, format="png"))
+        paths.append(path)
+    return paths
 
 
 def dispersion(record: Record) -> Figure:
-    """Random bounded logits: the gap of Theorem 1 and the entropy, each with its bound."""
+    """Plot random bounded logits: the gap of Theorem 1 and the entropy, each with its bound."""
     figure, (left, right) = _panels(2)
     rows = record["dispersion"]
     n = [row["nodes"] for row in rows]
@@ -53,7 +60,7 @@ def dispersion(record: Record) -> Figure:
 
 
 def temperature(record: Record) -> Figure:
-    """Entropy over temperature, and its derivative: the formula as lines, finite differences as dots."""
+    """Plot entropy over temperature and its derivative: the formula as lines, finite differences as dots."""
     figure, (left, right) = _panels(2)
     for row, colour in zip(record["temperature"], VECTORS, strict=True):
         left.semilogx(row["t"], row["entropy"], color=colour, label=row["name"])
@@ -69,7 +76,7 @@ def temperature(record: Record) -> Figure:
 
 
 def attention(record: Record) -> Figure:
-    """Trained attention at t = 1 on growing paths and trees against the bounds of its own logits."""
+    """Plot trained attention at t = 1 on growing paths and trees against the bounds of its logits."""
     figure, (left, right) = _panels(2)
     n = sizes(record)
     _line(left, record, "largest_bound", "none", color=BOUND, linestyle="--", label="bound exp(max - min) / n")
@@ -87,7 +94,7 @@ def attention(record: Record) -> Figure:
 
 
 def solved(record: Record) -> Figure:
-    """The solved temperature on growing paths and trees: t, entropy, and attention that stays in the motif."""
+    """Plot the solved temperature on growing paths and trees: t, entropy, and attention kept in the motif."""
     figure, (first, second, third) = _panels(3)
     n = sizes(record)
     _line(first, record, "temperature", None, color=SOLVED, marker="o")
@@ -107,7 +114,7 @@ def solved(record: Record) -> Figure:
 
 
 def accuracy(record: Record) -> Figure:
-    """Accuracy with and without the solved temperature, one panel a base, and the explanation's precision."""
+    """Plot accuracy with and without the solved temperature and Precision@10, one panel per base."""
     figure, panels = _panels(len(BASES), width=11, height=2.9, sharey=True)
     for axes, base in zip(panels, BASES, strict=True):
         axes.axhline(1 / 3, linestyle=":", color=INK, label="accuracy of guessing")
@@ -123,7 +130,7 @@ def accuracy(record: Record) -> Figure:
 
 
 def _both(axes: Axes, record: Record, key: str, bases: Sequence[str] | None = None) -> None:
-    """A figure without and with the solved temperature."""
+    """Plot one quantity without and with the solved temperature."""
     word = f"{key}, " if key == "accuracy" else ""
     for setting in SETTINGS:
         _line(axes, record, key, setting, bases, color=COLOURS[setting], marker="o", label=f"{word}{NAMES[setting]}")
@@ -132,7 +139,7 @@ def _both(axes: Axes, record: Record, key: str, bases: Sequence[str] | None = No
 def _line(
     axes: Axes, record: Record, key: str, setting: str | None, bases: Sequence[str] | None = None, **style: Any
 ) -> None:
-    """A figure by size: the mean over runs, and thin lines of the single runs behind it."""
+    """Plot one quantity over size: the mean over runs as a thick line, each run as a thin one."""
     chosen: dict[str, Any] = {} if bases is None else {"bases": bases}
     n = sizes(record)
     found = [over_runs(record, nodes, key, setting, **chosen) for nodes in n]
@@ -144,13 +151,13 @@ def _line(
 
 
 def _panels(count: int, width: float = 0.0, height: float = 3.4, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """An empty picture of panels side by side."""
+    """Return an empty figure with panels side by side."""
     figure = Figure(figsize=(width or (8.6 if count == 2 else 11), height), facecolor="white", layout="constrained")
     return figure, list(figure.subplots(1, count, sharey=sharey))
 
 
 def _label(axes: Axes, title: str, across: str, up: str, legend: bool = True) -> None:
-    """Title, names of both axes, a light grid, no frame on the right and above."""
+    """Set title, axis labels and a light grid; hide the right and upper spines."""
     axes.set_title(title, fontsize=TITLE, color=INK)
     axes.set_xlabel(across, fontsize=TEXT)
     axes.set_ylabel(up, fontsize=TEXT)
@@ -163,22 +170,16 @@ def _label(axes: Axes, title: str, across: str, up: str, legend: bool = True) ->
 
 
 def _legend_above(figure: Figure, axes: Axes) -> None:
-    """One legend over all panels, of the lines in one of them."""
+    """Place one legend above all panels, with the lines of one of them."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=TEXT)
 
 
 def _marks(panels: Iterable[Axes], values: Sequence[float]) -> None:
-    """A logarithmic axis that is marked at the values themselves."""
+    """Make the x axis logarithmic with ticks at the given values."""
     for axes in panels:
         axes.set_xscale("log")
         axes.set_xticks(list(values))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    canvas = FigureCanvasAgg(figure)
-    files.write(path, lambda part: canvas.print_figure(part, dpi=DPI, format="png"))
-    return path

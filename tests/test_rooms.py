@@ -13,13 +13,15 @@ import goodformer
 
 SOURCE = Path(goodformer.__file__).parent
 
-BASE = {"registry", "spec"}
+BASE = {"errors", "settings", "registry", "spec"}
 DISK = BASE | {"files"}
 NAMES = {"data", "models", "methods"}
 MAY_IMPORT = {
-    "registry": set(),
-    "spec": {"registry"},
-    "files": {"registry"},
+    "errors": set(),
+    "settings": {"errors"},
+    "files": {"errors"},
+    "registry": {"errors", "settings", "files"},
+    "spec": {"errors", "registry"},
     "transforms": BASE,
     "data": DISK | {"transforms"},
     "nn": BASE,

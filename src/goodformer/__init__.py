@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from goodformer.apply.explanation import explain_graphs as explain_graphs
+    from goodformer.apply.explanation import explain_run as explain_run
     from goodformer.config.presets import configure as configure
     from goodformer.config.run import Hardware as Hardware
     from goodformer.config.run import RunConfig as RunConfig
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from goodformer.engine.store import Run as Run
     from goodformer.engine.store import list_runs as list_runs
     from goodformer.estimator import GraphClassifier as GraphClassifier
-    from goodformer.explain.explanation import explain_graphs as explain_graphs
-    from goodformer.explain.explanation import explain_run as explain_run
     from goodformer.fitted import FittedModel as FittedModel
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "goodformer.apply.explanation": ("explain_graphs", "explain_run"),
     "goodformer.config.presets": ("configure",),
     "goodformer.config.run": ("Hardware", "RunConfig"),
     "goodformer.config.settings_file": ("configure_from",),
@@ -46,7 +47,6 @@ _HOMES = {
     "goodformer.engine.run": ("train",),
     "goodformer.engine.store": ("Run", "list_runs"),
     "goodformer.estimator": ("GraphClassifier",),
-    "goodformer.explain.explanation": ("explain_graphs", "explain_run"),
     "goodformer.fitted": ("FittedModel",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),

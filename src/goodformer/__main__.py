@@ -1,6 +1,6 @@
-"""The command ``goodformer``, also as ``python -m goodformer``, and what a signal does to it.
+"""The command ``goodformer``, also ``python -m goodformer``, and how it handles signals.
 
-Nothing heavy is imported here, so that Ctrl-C is understood from the first moment.
+Nothing heavy is imported here, so Ctrl-C works from the first moment.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import Any, NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 128 + signal.SIGINT
 STOPPED = "stopped."
 _seen: list[int] = []
-"""Signals that were handled here, in order."""
+"""Signals handled here, in order."""
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code; 130 or 143 where a signal stopped it."""
+    """Run the command line and exit with its code; 130 or 143 if a signal stopped it."""
     received = _listen()
     try:
         from goodformer.cli import run
@@ -28,18 +29,21 @@ def main() -> NoReturn:
     except BaseException:
         if not _seen:
             raise
-        # An interrupt may become any other error in a library that is just being loaded.
+        # An interrupt can surface as any other error in a library that is being imported.
         print(STOPPED, file=sys.stderr)
         code = INTERRUPTED
     if code == INTERRUPTED:
-        _leave(128 + _first(received))
+        noted = b""
+        with suppress(BlockingIOError):
+            noted = received.recv(64)
+        _leave(128 + next((number for number in noted if number in SIGNALS), signal.SIGINT))
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: _leave(128 + number))
     raise SystemExit(code)
 
 
 def _listen() -> socket.socket:
-    """Let signals interrupt, and give out where each is noted whoever else handles it: Lightning has handlers, too."""
+    """Install the handlers and return a socket that notes every signal, even one another library handles."""
     received, note = socket.socketpair()
     received.setblocking(False)
     note.setblocking(False)
@@ -53,7 +57,7 @@ def _listen() -> socket.socket:
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    """The first signal interrupts, the second leaves time to clean up, the third does not."""
+    """Interrupt at the first signal, ignore the second while cleaning up, and exit at the third."""
     _seen.append(number)
     if len(_seen) == 1:
         raise KeyboardInterrupt
@@ -62,23 +66,15 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _end_silently() -> None:
-    """Processes forked from this one end at a signal, as if they had never heard of it."""
+    """Restore the default handlers in a forked process."""
     signal.set_wakeup_fd(-1)
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _first(received: socket.socket) -> int:
-    """The first signal that was noted."""
-    try:
-        return next((number for number in received.recv(64) if number in SIGNALS), signal.SIGINT)
-    except BlockingIOError:
-        return signal.SIGINT
-
-
 def _leave(code: int) -> NoReturn:
-    """End at once: all that was begun is undone, and what libraries do at exit would only be interrupted again."""
+    """Exit at once, without the exit handlers of libraries, which the next signal would interrupt again."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

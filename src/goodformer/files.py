@@ -9,11 +9,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 PART = ".part"
 OURS = "remove it or restore it from a copy"
 """What to do about a damaged file that this program wrote."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of cached data: the environment variable GOODFORMER_CACHE, else ``~/.cache/goodformer``."""
+    chosen = os.environ.get("GOODFORMER_CACHE")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "goodformer"
 
 
 @contextmanager

@@ -1,43 +1,48 @@
-"""A trained method that stands alone: graphs in, probabilities and edge scores out, saved without any code."""
+"""The fitted model: trained weights, what they read, what their answers mean, and how certain they are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
-from goodformer.engine.evaluate import Metrics, evaluate, infer
+from goodformer.engine.evaluate import Metrics, evaluate
 from goodformer.engine.store import Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods.base import Method, class_scores
 from goodformer.registry import InputError, unknown
-from goodformer.spec import Encoding
+from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
-from goodformer.uncertainty.observe import look
-from goodformer.uncertainty.uncertainty import Sureness, saved_in
+from goodformer.uncertainty.observe import look, sample
+from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
+
+MEANING = "meaning"
+"""Entry of ``about`` in ``model.json`` that says what a model reads and what its answers mean."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What is said of B graphs, in the order they were given.
+    """Predictions for B graphs, in the order of the graphs.
 
     Attributes:
         logits: Unnormalised scores, (B, C).
-        probabilities: Of each class, or of each binary target, (B, C).
-        classes: The likeliest class, (B,), or 0 and 1 for each binary target, (B, C).
-        edge_scores: For each graph a score of each of its edges in its own edge order, larger = more invariant; None
-            where the method does not explain itself.
-        calibrated: Probabilities that mean what they say on graphs like the training ones, (B, C); this and what
-            follows is None where the predictor does not know how sure it is.
+        probabilities: Of each class, or of each binary target, (B, C); not calibrated.
+        classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C).
+        edge_scores: For each graph one score per directed edge, in the order of its edges, larger = more invariant;
+            None if the method does not score edges.
+        calibrated: Calibrated probabilities, (B, C). This and the following are None for a model without uncertainty.
         domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
-        outside: Whether a graph is more unusual than nearly all graphs like the training ones, (B,).
+        outside: Whether a graph lies outside the domain of the training graphs, (B,).
     """
 
     logits: Tensor
@@ -51,103 +56,252 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.logits)
 
+    @property
+    def best_probabilities(self) -> Tensor:
+        """Calibrated probabilities if there are any, otherwise the plain ones, (B, C)."""
+        return self.probabilities if self.calibrated is None else self.calibrated
+
+    def subset(self, places: Sequence[int]) -> Predictions:
+        """Return the predictions for some of the graphs."""
+        chosen: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            whole = value is None or isinstance(value, list)
+            chosen[field.name] = (value and [value[place] for place in places]) if whole else value[list(places)]
+        return Predictions(**chosen)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Predictions]) -> Self:
+        """Join predictions of one model."""
+        joined: dict[str, Any] = {}
+        for field in fields(cls):
+            values = [getattr(part, field.name) for part in parts]
+            if isinstance(values[0], list):
+                joined[field.name] = [one for value in values for one in value]
+            else:
+                joined[field.name] = None if values[0] is None else torch.cat(values)
+        return cls(**joined)
+
 
 class FittedModel:
-    """A trained method with what it takes to use it on new graphs, and, once `Sureness.fit` was asked, how sure."""
+    """A trained method with everything needed to use it on new graphs.
 
-    def __init__(self, method: Method, file: ModelFile, sureness: Sureness | None = None) -> None:
-        self.method, self.file, self.sureness = method.eval(), file, sureness
+    Args:
+        method: The trained method.
+        file: Its description.
+        uncertainty: Calibration, domain score and conformal sets; see `fit_uncertainty`.
+        smiles: Column of the SMILES in the training file; None if the model reads graphs.
+        classes: For each target the names of its classes in the order of their codes; numbers by default.
+        label_kind: What the class names were before they became text, as numpy's letter: U, i, u, f or b.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        file: ModelFile,
+        uncertainty: Uncertainty | None = None,
+        smiles: str | None = None,
+        classes: Mapping[str, Sequence[str]] | None = None,
+        label_kind: str = "U",
+    ) -> None:
+        self.method, self.file, self.uncertainty = method.eval(), file, uncertainty
+        self.task: Task = file.task
+        self.features: FeatureSpec = file.features
+        self.label_kind = label_kind
+        self.smiles = smiles if classes is not None else "smiles" if self.molecular else None
+        if classes is None and self.task.kind == "multiclass":
+            classes = {"label": tuple(str(code) for code in range(self.task.outputs))}
+        self.classes = {
+            target: tuple(names)
+            for target, names in (classes or dict.fromkeys(target_names(self.task.outputs), ("0", "1"))).items()
+        }
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of the targets."""
+        return tuple(self.classes)
+
+    @property
+    def class_values(self) -> list[NDArray[Any]]:
+        """The classes of each target in the type of the labels given to `fit`."""
+        names = [np.array(names) for names in self.classes.values()]
+        if self.label_kind == "b":
+            return [one == "True" for one in names]
+        return [one.astype(f"{self.label_kind}8") if self.label_kind in "iuf" else one for one in names]
+
+    @property
+    def molecular(self) -> bool:
+        """Whether the model reads molecules."""
+        if self.features.node.kind != "categorical":
+            return False
+        from goodformer.data.molecule import FEATURES  # loads RDKit
+
+        return self.features == FEATURES
+
+    # ------------------------------------------------------------------------------------------ on disk
+
+    @classmethod
+    def open(cls, name: str | Path, runs: str | Path = "runs", weights: str = "best") -> Self:
+        """Load a fitted-model folder, or the weights of a run given by its folder or the start of its name or id."""
+        if (Path(name) / "model.json").is_file():
+            if weights != "best":
+                raise InputError(f"{name} is a fitted model, which has one set of weights; leave --weights out.")
+            return cls.load(name)
+        if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+            raise InputError(f"{name} is neither a fitted model nor a run; give a folder that goodformer fit wrote.")
+        return cls.of_run(Run.open(name, runs), weights)
 
     @classmethod
     def of_run(cls, run: Run, weights: str = "best") -> Self:
-        """Return the trained method of a run at the selected epoch (``best``) or the latest one (``last``)."""
+        """Load the weights of a run: those of the selected epoch (``best``) or of the latest one (``last``)."""
         if weights not in ("best", "last"):
             raise unknown("weights", weights, ("best", "last"))
         if not (run.folder / weights).is_dir():
             raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
         return cls.load(run.folder / weights)
 
-    def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Predictions:
-        """Probabilities and edge scores of graphs, which need no labels; encodings are attached here.
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read what `save` wrote; no code is executed."""
+        place = Path(folder)
+        method, file = load_weights(place)
+        uncertainty = Uncertainty.load(place, file.sha256) if (place / DESCRIPTION).is_file() else None
+        meaning = file.about.get(MEANING)
+        if meaning is None:
+            return cls(method, file, uncertainty)
+        if uncertainty is None:
+            raise InputError(f"{place / DESCRIPTION} is missing; refit the model or restore the file.")
+        if isinstance(meaning, dict) and isinstance(meaning.get("classes"), list):  # one list for all targets: v0.1
+            meaning = {**meaning, "classes": dict.fromkeys(meaning.get("targets") or (), meaning["classes"])}
+        try:
+            read = TypeAdapter(_Meaning).validate_python(meaning)
+        except ValidationError:
+            raise InputError(f"{place / 'model.json'} has a damaged entry {MEANING!r}; refit the model.") from None
+        return cls(method, file, uncertainty, read.smiles, read.classes, read.kind)
 
-        Args:
-            graphs: PyG graphs with ``x`` (unless nodes are all alike) and ``edge_index``, or a set of them.
-            batch_size: Graphs predicted at once; the answer does not depend on it.
+    def save(self, folder: str | Path) -> Path:
+        """Write weights, description and uncertainty into a folder that `load` reads.
+
+        The SMILES column and the class names are written for models with uncertainty, that is, for those that were
+        fitted to a user's data.
         """
-        ready = self.prepare(graphs)
-        order: list[Tensor] = []
-        logits: list[Tensor] = []
-        scores: list[Tensor] = []
-        unusual: list[Tensor] = []
-        for positions, batch, prediction in infer(self.method, ready, batch_size):
-            order.append(positions)
-            logits.append(prediction.logits.detach().float().cpu())
-            if prediction.edge_scores is not None:
-                scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[positions].tolist())
-            if self.sureness:
-                unusual.append(self.sureness.unusual(look(self.method, batch, prediction, self.sureness.embeds)))
-        back = torch.cat(order).argsort()  # from batch order to the caller's
-        return self._predictions(
-            torch.cat(logits)[back],
-            [scores[place] for place in back.tolist()] if scores else None,
-            torch.cat(unusual)[back] if unusual else None,
-        )
-
-    def evaluate(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Metrics:
-        """What the predictions are worth on graphs that carry labels."""
-        ready = self.prepare(graphs)
-        if "y" not in ready.graph:
-            raise InputError("the graphs carry no labels; attach y to every graph, or use predict.")
-        return evaluate(self.method, ready, batch_size)
-
-    def prepare(self, graphs: Sequence[Data] | GraphSet) -> GraphSet:
-        """The graphs as a checked set that carries the method's encodings."""
-        ready = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
-        _check_set(ready)
-        check_features(ready, self.file.features, "the graphs to predict")
-        for text in self.method.encodings:
-            attribute = Encoding.parse(text).attribute
-            if attribute not in ready.node:
-                ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
-        return ready
+        place = Path(folder)
+        if self.uncertainty:
+            meaning = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
+            self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
+        self.file = save_weights(place, self.file, self.method.state_dict())
+        if self.uncertainty:
+            self.uncertainty.save(place, self.file.sha256)
+        return place
 
     def to(self, device: str | torch.device) -> Self:
         """Move the weights to a device, where predictions are then computed."""
         self.method.to(device)
         return self
 
-    def save(self, folder: str | Path) -> Path:
-        """Write weights (safetensors) and description (JSON) into a folder, and how sure it is where it knows."""
-        place = Path(folder)
-        self.file = save_weights(place, self.file, self.method.state_dict())
-        if self.sureness:
-            self.sureness.save(place, self.file.sha256)
-        return place
+    # ------------------------------------------------------------------------------------------ on graphs
 
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read what `save` wrote; nothing in the folder is ever executed."""
-        method, file = load_weights(Path(folder))
-        sureness = Sureness.load(folder, file.sha256) if saved_in(Path(folder)) else None
-        return cls(method, file, sureness)
+    @torch.no_grad()
+    def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Predictions:
+        """Predict graphs, which need no labels; encodings are computed here.
 
-    def _predictions(self, logits: Tensor, scores: list[Tensor] | None, unusual: Tensor | None) -> Predictions:
-        task, sure = self.file.task, self.sureness
-        classes = logits.argmax(-1) if task.kind == "multiclass" else (logits > 0).long()
-        answer = Predictions(logits, class_scores(task, logits), classes, scores)
-        if sure is None or unusual is None:
-            return answer
-        return replace(
-            answer,
-            calibrated=sure.probabilities(logits),
-            domain_score=sure.domain_score(unusual),
-            outside=sure.outside(unusual),
+        Args:
+            graphs: PyG graphs with ``edge_index`` and, unless the model has constant node features, ``x``.
+            batch_size: Graphs per batch; it does not change the predictions.
+        """
+        ready, known = self.prepare(graphs), self.uncertainty
+        order: list[Tensor] = []
+        logits: list[Tensor] = []
+        scores: list[Tensor] = []
+        unusual: list[Tensor] = []
+        for places, batch in self._batches(ready, batch_size):
+            prediction = self.method.predict(batch)
+            order.append(places)
+            logits.append(prediction.logits.detach().float().cpu())
+            if prediction.edge_scores is not None:
+                scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[places].tolist())
+            if known:
+                unusual.append(known.unusual(look(self.method, batch, prediction, known.embeds)))
+        back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
+        z = torch.cat(logits)[back]
+        raw = torch.cat(unusual)[back] if unusual else None
+        return Predictions(
+            z,
+            class_scores(self.task, z),
+            z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
+            [scores[place] for place in back.tolist()] if scores else None,
+            None if known is None else known.probabilities(z),
+            None if known is None or raw is None else known.domain_score(raw),
+            None if known is None or raw is None else known.outside(raw),
         )
 
+    @torch.no_grad()
+    def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Tensor:
+        """Return the probabilities of `predict` (not calibrated), (B, C), and compute nothing else."""
+        parts = [(places, self.method(batch)) for places, batch in self._batches(self.prepare(graphs), batch_size)]
+        logits = torch.cat([part.float().cpu() for _, part in parts])
+        return class_scores(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
 
-def _check_set(graphs: GraphSet) -> None:
-    if not len(graphs):
-        raise InputError("there is no graph to predict; give at least one.")
-    empty = (graphs.sizes == 0).nonzero().flatten()
-    if len(empty):
-        raise InputError(f"graph {int(empty[0])} is empty; every graph needs at least one node.")
+    @torch.no_grad()
+    def edge_scores(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> list[Tensor] | None:
+        """Return the edge scores of `predict` and compute nothing else; None if the method does not score edges."""
+        ready = self.prepare(graphs)
+        found: list[Tensor] = [torch.empty(0)] * len(ready)
+        for places, batch in self._batches(ready, batch_size):
+            scores = self.method.edge_scores(batch)
+            if scores is None:
+                return None
+            parts = scores.cpu().split(ready.edge_ptr.diff()[places].tolist())
+            for place, part in zip(places.tolist(), parts, strict=True):
+                found[place] = part
+        return found
+
+    def evaluate(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Metrics:
+        """Return the metrics on labelled graphs."""
+        ready = self.prepare(graphs)
+        if "y" not in ready.graph:
+            raise InputError("the graphs have no labels; attach y to every graph, or use predict.")
+        return evaluate(self.method, ready, batch_size)
+
+    def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
+        """Fit calibration, domain score and conformal sets to held-out graphs, see `Uncertainty.fit`."""
+        check_validation(id_val)
+        ready = self.prepare(sample(train)), self.prepare(id_val)
+        self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha)
+        return self
+
+    def prepare(self, graphs: Sequence[Data] | GraphSet) -> GraphSet:
+        """Check graphs and attach the method's encodings where they are missing."""
+        ready = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
+        if not len(ready):
+            raise InputError("there is no graph to predict; give at least one.")
+        empty = (ready.sizes == 0).nonzero().flatten()
+        if len(empty):
+            raise InputError(f"graph {int(empty[0])} is empty; every graph needs at least one node.")
+        check_features(ready, self.features, "the graphs to predict")
+        for text in self.method.encodings:
+            attribute = Encoding.parse(text).attribute
+            if attribute not in ready.node:
+                ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
+        return ready
+
+    def _batches(self, ready: GraphSet, batch_size: int) -> Iterator[tuple[Tensor, Batch]]:
+        """Yield places and batches of graphs of similar size, which keeps padding small."""
+        device = next(self.method.parameters()).device
+        self.method.eval()
+        for places in ready.sizes.argsort(stable=True).split(batch_size):
+            yield places, ready.batch(places).to(device)
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """The entry ``meaning`` of ``model.json``."""
+
+    smiles: str | None
+    classes: dict[str, tuple[str, ...]]
+    kind: str = "U"
+
+
+def target_names(targets: int) -> tuple[str, ...]:
+    """Return names for targets that have none."""
+    return ("label",) if targets == 1 else tuple(f"label_{place}" for place in range(targets))

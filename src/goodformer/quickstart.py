@@ -1,110 +1,88 @@
-"""The first thing to run: ERM and GOODFormer on a reduced GOOD-Motif, compared and drawn, in a few minutes."""
+"""The quick start: ERM and GOODFormer on a reduced GOOD-Motif, compared in a table and drawn."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goodformer.config.presets import configure
-from goodformer.config.run import Hardware, RunConfig
+from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
 from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
 from goodformer.fitted import FittedModel
+from goodformer.report import compare
+from goodformer.report.compare import Comparison
+from goodformer.report.metrics import METRICS, chosen_on
+from goodformer.report.rows import row
+from goodformer.report.table import Cell, Table
 
-DATASET = {"name": "good-motif", "domain": "basis", "shift": "covariate"}
+DATASET: dict[str, Any] = {"name": "good-motif", "domain": "basis", "shift": "covariate"}
 BUDGET = "quickstart"
-PICTURED = 6
-MOTIFS = ("house", "five-cycle", "crane")
-CEILING = 1 - 0.1 * 2 / 3
-"""One label in ten is drawn anew among three classes: no classifier can be right more often on average."""
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A method on a model, with the epochs and settings it is given here."""
-
-    title: str
-    method: str
-    model: str
-    epochs: int
-    overrides: tuple[str, ...] = ()
-
-    def config(self, seed: int) -> RunConfig:
-        """The configuration of its run."""
-        overrides = [f"training.epochs={self.epochs}", *self.overrides]
-        return configure(DATASET, self.method, self.model, budget=BUDGET, seed=seed, overrides=overrides)
-
-
-CONTESTANTS = (
-    Contestant("ERM on GIN (the paper's baseline)", "erm", "gin", epochs=5),
-    Contestant("GOODFormer", "goodformer", "goodformer", epochs=3),
+ROWS = (
+    replace(row("erm", "good-motif"), title="ERM on GIN (the paper's baseline)", overrides=("training.epochs=5",)),
+    replace(row("goodformer", "good-motif"), overrides=("training.epochs=3",)),
 )
 EXPLAINED = "goodformer"
+PICTURED = 6
+MOTIFS = ("house", "five-cycle", "crane")
+CEILING = 100 * (1 - 0.1 * 2 / 3)
+"""One label in ten is drawn anew among three classes, so no classifier can exceed this accuracy on average."""
 
 
-def run(folder: Path, seed: int = 0, threads: int = 1, progress: bool = True) -> dict[str, Any]:
-    """Train what is not trained yet, compare, draw; the report holds table, picture file and summaries."""
-    hardware = Hardware(threads=threads, progress=progress)
-    runs = {one.method: _train(one, folder, seed, hardware) for one in CONTESTANTS}
-    picture = _draw(runs[EXPLAINED], folder / "subgraphs.png")
-    summaries = {method: dict(done.summary or {}) for method, done in runs.items()}
-    graphs = runs[EXPLAINED].config.dataset["graphs"]
-    return {
-        "title": f"GOOD-Motif, domain basis, covariate shift, {graphs:,} graphs in all, seed {seed}",
-        "columns": ["", "epochs", "ID test", "OOD test", "P@10"],
-        "rows": [_row(one, summaries[one.method]) for one in CONTESTANTS] + [_ceiling_row()],
-        "note": f"Accuracy in %; OOD test graphs are paths; the epoch is chosen on {_rule(summaries)}. P@10: share of "
-        "true motif edges among the ten of highest score.",
-        "picture": str(picture),
-        "summaries": summaries,
-    }
+def run(folder: Path, seed: int = 0, threads: int = 1, progress: bool = True) -> tuple[Table, dict[str, Any]]:
+    """Train what is not trained yet, compare and draw.
+
+    Returns:
+        The table, and a dictionary with the file of the picture and the summary of each run.
+    """
+    comparison = Comparison(DATASET, ROWS, (seed,), BUDGET)
+    runs: dict[str, Run] = {}
+    for one in ROWS:
+        if progress:
+            print(f"\n{one.title}")
+        config = comparison.configs[one.name, seed]
+        runs[one.name] = train(config, folder, Hardware(threads=threads, progress=progress))
+    found = {done.config.id: dict(done.summary or {}) for done in runs.values()}
+    picture = draw(runs[EXPLAINED], folder / "subgraphs.png")
+    summaries = {name: found[done.config.id] for name, done in runs.items()}
+    return table(comparison, found), {"picture": str(picture), "summaries": summaries}
 
 
-def _train(one: Contestant, folder: Path, seed: int, hardware: Hardware) -> Run:
-    """The contestant's finished run."""
-    if hardware.progress:
-        print(f"\n{one.title}")
-    return train(one.config(seed), folder, hardware)
+def table(comparison: Comparison, found: dict[str, dict[str, Any]]) -> Table:
+    """Return one row per method and the ceiling that label noise sets."""
+    report = compare.report(comparison, found)
+    metrics, graphs = ("id_test", "ood_test", "precision_at_10"), comparison.settings["graphs"]
+    digits = {"id_test": 1, "ood_test": 1, "precision_at_10": 3}
+    rows = [
+        [
+            Cell(one["title"]),
+            Cell.of(one["epochs"]),
+            *(Cell.mean(**(one[name] or {"mean": None}), digits=digits[name]) for name in metrics),
+        ]
+        for one in report["rows"]
+    ]
+    ceiling = [Cell.mean(CEILING, digits=1), Cell.mean(CEILING, digits=1), Cell.mean(1.0, digits=3)]
+    rows.append([Cell("expected ceiling: one label in ten is drawn anew"), Cell(""), *ceiling])
+    return Table(
+        ["", "epochs", *(METRICS[name].head for name in metrics)],
+        rows,
+        f"GOOD-Motif, domain basis, covariate shift, {graphs:,} graphs in all, seed {comparison.seeds[0]}",
+        f"Accuracy in %; OOD test graphs are paths; {chosen_on(report['selection'])} (stars). Precision@10: share of "
+        "true motif edges among the ten edges with the highest scores.",
+    )
 
 
-def _row(one: Contestant, summary: dict[str, Any]) -> list[Any]:
-    """One line of the table."""
-    figures = [_percent(summary.get(key)) for key in ("id_test", "ood_test")]
-    return [one.title, str(one.epochs), *figures, summary.get("precision_at_10")]
-
-
-def _ceiling_row() -> list[Any]:
-    """The best that label noise allows."""
-    return ["expected ceiling: one label in ten is drawn anew", "", *[_percent(CEILING)] * 2, 1.0]
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
-
-
-def _rule(summaries: dict[str, dict[str, Any]]) -> str:
-    """How the epochs were chosen."""
-    words = {"ood_val": "the shifted validation graphs (stars)", "id_val": "validation graphs like those of training"}
-    rules = {words.get(str(one.get("selection")), str(one.get("selection"))) for one in summaries.values()}
-    return " and ".join(sorted(rules))
-
-
-def _draw(done: Run, path: Path) -> Path:
-    """Test graphs, two of each motif, with what was found in them."""
+def draw(done: Run, path: Path) -> Path:
+    """Draw OOD test graphs, two of each motif, with the subgraph found in them."""
     test = load_benchmark(**done.config.dataset).splits["test"]
-    graphs = [test[index] for index in _one_after_another(test.graph["motif"].tolist())]
+    motifs = test.graph["motif"].tolist()
+    places = [[index for index, motif in enumerate(motifs) if motif == kind] for kind in range(len(MOTIFS))]
+    graphs = [test[places[turn % len(MOTIFS)][turn // len(MOTIFS)]] for turn in range(PICTURED)]
     answer = FittedModel.of_run(done, "best").predict(graphs)
     titles = [
         f"{MOTIFS[int(graph.motif)]}, predicted {MOTIFS[int(said)]}"
         for graph, said in zip(graphs, answer.classes, strict=True)
     ]
     return draw_subgraphs(graphs, answer.edge_scores or [], path, titles)
-
-
-def _one_after_another(motifs: list[int]) -> list[int]:
-    """The first graphs of each motif in turn, ``PICTURED`` in all."""
-    places = [[index for index, motif in enumerate(motifs) if motif == kind] for kind in range(len(MOTIFS))]
-    return [places[turn % len(MOTIFS)][turn // len(MOTIFS)] for turn in range(PICTURED)]

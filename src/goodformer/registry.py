@@ -1,102 +1,215 @@
-"""Names a user can type, what they stand for, and the settings each accepts.
+"""Names a user can type, the classes they stand for, and the settings each accepts.
 
-A registry maps a name to a class. The keyword-only parameters of the class's constructor *are* its settings: their
-annotations give type, range and help sentence, so the same line serves Python, the command line and the documentation.
+A registry maps a name to an import path; the module is imported when the class is first needed. The keyword-only
+parameters of a constructor *are* its settings. Their descriptions are kept in a catalogue in the cache folder, so that
+listing methods or validating a configuration imports neither torch nor any class.
+
+A module outside this package can register its own classes with ``METHODS.add(name, cls)``. It is imported because the
+environment variable GOODFORMER_IMPORT (or the option ``--import``) names it, or because an installed package declares
+it as an entry point of the group ``goodformer.plugins``.
 """
 
 from __future__ import annotations
 
-import difflib
-import inspect
+import hashlib
+import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
-from typing import Any, Generic, TypeVar, get_type_hints
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from goodformer import files
+from goodformer.errors import InputError, unknown
+from goodformer.settings import Description, Setting, describe, first_mistake, load, settings_model, validate
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["InputError", "Registry", "first_mistake", "import_plugin", "load_plugins", "unknown"]
 
 T = TypeVar("T")
+PACKAGE = Path(__file__).parent
+REGISTRIES = ("goodformer.data:DATASETS", "goodformer.models:MODELS", "goodformer.methods:METHODS")
+SOURCES = ("__init__.py", "registry.py", "settings.py", "spec.py", "transforms", "data", "nn", "models", "methods")
+"""What the descriptions in the catalogue are read from: the packages with a registry and all they import."""
+KEPT = 8
+"""Catalogues of other versions that stay in the cache."""
+VARIABLE, GROUP = "GOODFORMER_IMPORT", "goodformer.plugins"
 
-
-class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one sentence that says what to do."""
-
-
-LISTED = 24
-"""Names that a sentence can list; of more, only the nearest are told."""
-
-
-def unknown(kind: str, got: str, accepted: Iterable[str]) -> InputError:
-    """The error for a name that is not known, with those that are."""
-    return InputError(f"unknown {kind} {got!r}; {_hint(got, accepted)}")
-
-
-def _hint(got: str, accepted: Iterable[str]) -> str:
-    """The names that are accepted, and before them the nearest one."""
-    names = sorted(accepted)
-    short = len(names) <= LISTED
-    near = difflib.get_close_matches(got, names, n=1 if short else 3)
-    listed = f"accepted: {', '.join(names) or 'none'}"
-    return f"did you mean {' or '.join(near)}?{f' ({listed})' if short else ''}" if near else f"{listed}."
-
-
-@cache
-def settings_model(build: Callable[..., Any]) -> type[BaseModel]:
-    """A pydantic model of the keyword-only parameters of ``build``."""
-    hints = get_type_hints(build.__init__ if inspect.isclass(build) else build, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if parameter.default is inspect.Parameter.empty else parameter.default)
-        for name, parameter in inspect.signature(build).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    title = getattr(build, "__name__", "settings")
-    return create_model(title, __config__=ConfigDict(extra="forbid", frozen=True), **fields)
-
-
-def validate(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Checked settings with defaults filled in; the first mistake becomes one sentence."""
-    for name in settings:
-        if name not in model.model_fields:
-            raise unknown(f"setting of {where}", name, model.model_fields)
-    try:
-        return dict(model.model_validate(dict(settings)))
-    except ValidationError as error:
-        raise InputError(f"{where}: {first_mistake(error)}") from None
-
-
-def first_mistake(error: ValidationError) -> str:
-    """One sentence for the first thing a validation found wrong."""
-    mistake = error.errors()[0]
-    name = ".".join(str(part) for part in mistake["loc"]) or "value"
-    if mistake["type"] == "literal_error":
-        words = re.findall(r"'([^']*)'", mistake["ctx"]["expected"])
-        return f"{name} = {mistake['input']!r} is not accepted; {_hint(str(mistake['input']), words)}"
-    return f"{name} = {mistake['input']!r} is not accepted ({mistake['msg']})."
+_loading: list[bool] = []
 
 
 class Registry(Generic[T]):
-    """Names of one kind (data sets, models or methods), in the order they are shown."""
+    """Names of one kind (data sets, models or methods), in the order they are shown.
 
-    def __init__(self, kind: str, entries: Mapping[str, Callable[..., T]]) -> None:
+    Args:
+        kind: What the names stand for.
+        entries: The import path ``package.module:name`` of each.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
         self.kind = kind
-        self.entries = dict(entries)
+        self.presets: dict[str, Mapping[str, Any] | Path] = {}
+        self._entries: dict[str, str | Callable[..., T]] = dict(entries)
+        self._own = frozenset(entries)
+        self._descriptions: dict[str, Description] = {}
+        self._models: dict[str, type[BaseModel]] = {}
 
-    def __iter__(self) -> Iterable[str]:
-        return iter(self.entries)
+    def add(
+        self, name: str, entry: str | Callable[..., T], presets: Mapping[str, Any] | str | Path | None = None
+    ) -> None:
+        """Register a class or function.
+
+        Args:
+            name: What a user types.
+            entry: The class or function, or its import path ``package.module:name``.
+            presets: For a method: its usual model and its presets, as a mapping or a YAML file like
+                ``goodformer/config/settings/erm.yaml``. Without them it runs on GIN with all defaults.
+        """
+        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+            raise InputError(f"{name!r} cannot name a {self.kind}; use small letters, digits, '-', '_' and '.'.")
+        if name in self._entries:
+            raise InputError(f"there is a {self.kind} {name!r} already; register yours under another name.")
+        self._entries[name] = entry
+        if presets is not None:
+            self.presets[name] = Path(presets) if isinstance(presets, str) else presets
+
+    def remove(self, name: str) -> None:
+        """Remove a name that `add` registered, for example to register a changed class in a notebook."""
+        if name in self._own or name not in self._entries:
+            raise InputError(f"{self.kind} {name!r} was not added, so it cannot be removed.")
+        for known in (self._entries, self.presets, self._descriptions, self._models):
+            known.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        load_plugins()
+        return iter(list(self._entries))
+
+    def __contains__(self, name: object) -> bool:
+        load_plugins()
+        return name in self._entries
 
     def __getitem__(self, name: str) -> Callable[..., T]:
-        if name not in self.entries:
-            raise unknown(self.kind, name, self.entries)
-        return self.entries[name]
+        entry = self._entry(name)
+        if isinstance(entry, str):
+            try:
+                entry = load(entry)
+            except (ImportError, AttributeError) as error:
+                if name in self._own:
+                    raise
+                raise InputError(f"cannot load {self.kind} {name} from {entry} ({error}); correct its path.") from None
+        return entry
 
-    def settings(self, name: str) -> type[BaseModel]:
-        """The settings the named thing accepts."""
-        return settings_model(self[name])
+    def _entry(self, name: str) -> str | Callable[..., T]:
+        load_plugins()
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def describe(self, name: str) -> Description:
+        """Return the docstring and the settings of a registered class or function."""
+        self._entry(name)
+        if name not in self._descriptions:
+            known = _catalogue().get(self.kind, {}) if name in self._own else {}
+            self._descriptions[name] = known[name] if name in known else describe(self[name])
+        return self._descriptions[name]
+
+    def settings(self, name: str) -> dict[str, Setting]:
+        """Return the settings that the named entry accepts."""
+        return {one.name: one for one in self.describe(name).settings}
 
     def check(self, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """All settings of the named thing, checked, defaults filled in."""
-        return validate(self.settings(name), settings, f"{self.kind} {name}")
+        """Check the settings of the named entry and fill in the defaults."""
+        if name not in self._models:
+            self._models[name] = settings_model(name, self.describe(name).settings)
+        return validate(self._models[name], settings, f"{self.kind} {name}")
 
     def build(self, name: str, *parts: Any, **settings: Any) -> T:
-        """The named thing, made of ``parts`` under checked ``settings``."""
+        """Build the named entry from ``parts`` under checked ``settings``."""
         return self[name](*parts, **self.check(name, settings))
+
+    def __len__(self) -> int:
+        load_plugins()
+        return len(self._entries)
+
+
+# Catalogue ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _catalogue() -> dict[str, dict[str, Description]]:
+    """Return the descriptions of everything this package registers, by kind and name.
+
+    They come from the cache if they were read from the same sources, else from the classes themselves, which are then
+    imported once and written to the cache. Like a compiled module, the file is never required and never out of date.
+    """
+    registries: list[Registry[Any]] = [load(path) for path in REGISTRIES]
+    path = files.cache_folder() / "catalogue" / f"{sources_key()}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # missing or damaged
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            one.kind: {name: Description.from_json(found[one.kind][name]) for name in one._own} for one in registries
+        }
+    fresh = {one.kind: {name: describe(one[name]) for name in one._own} for one in registries}
+    with suppress(OSError, InputError):  # the cache cannot be written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plain = {kind: {name: one.to_json() for name, one in known.items()} for kind, known in fresh.items()}
+        files.write_text(path, json.dumps(plain))
+        for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+            old.unlink(missing_ok=True)
+    return fresh
+
+
+def sources_key(package: Path = PACKAGE) -> str:
+    """Return a digest of the Python version and of all source files that the catalogue depends on."""
+    digest = hashlib.sha256(f"1 {sys.version_info[:2]}".encode())
+    for name in SOURCES:
+        top = package / name
+        for path in sorted(top.rglob("*.py")) if top.is_dir() else [top]:
+            content = path.read_bytes() if path.is_file() else b""
+            digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()[:32]
+
+
+# Plugins --------------------------------------------------------------------------------------------------------------
+
+
+def load_plugins() -> None:
+    """Import, once, the modules that GOODFORMER_IMPORT and the entry points of installed packages name."""
+    if _loading:
+        return
+    _loading.append(True)  # before the imports: a plugin uses the registries, too
+    from importlib.metadata import entry_points
+
+    for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
+        import_plugin(module)
+    for point in entry_points(group=GROUP):
+        import_plugin(point.value, f", the plugin {point.name} of {point.dist.name if point.dist else 'a package'}")
+
+
+def import_plugin(module: str, whose: str = "") -> None:
+    """Import a module that registers something; an error becomes one sentence."""
+    if not whose and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        import_module(module)
+    except InputError as error:
+        raise InputError(f"{module}{whose}: {error}") from None
+    except ModuleNotFoundError as error:
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            raise InputError(
+                f"there is no module {module!r}{whose}; give the name of a module that is installed or lies in this "
+                "folder, such as my_package.my_method."
+            ) from None
+        raise InputError(f"cannot import {module}{whose}: it needs {error.name}, which is not installed.") from None
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}"
+        raise InputError(f"cannot import {module}{whose}: {type(error).__name__}: {error} ({where}).") from error

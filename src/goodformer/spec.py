@@ -61,11 +61,13 @@ class Task:
         kind: ``multiclass`` (``y`` is a class index) or ``binary`` (``y`` holds 0, 1 or NaN for each target).
         outputs: Number of classes, or of binary targets.
         metric: The score reported: ``accuracy``, or ``rocauc`` averaged over targets.
+        num_envs: Number of training environments, filled in by the benchmark; ``batch.env`` is below it in training.
     """
 
     kind: Literal["multiclass", "binary"] = "multiclass"
     outputs: int = 3
     metric: Literal["accuracy", "rocauc"] = "accuracy"
+    num_envs: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)

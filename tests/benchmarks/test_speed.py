@@ -1,9 +1,10 @@
-"""The benchmarks measure what they say; how fast a machine is is never tested."""
+"""The benchmarks measure what they say; the speed itself is never tested."""
 
 from __future__ import annotations
 
 import json
 import mmap
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,26 +14,29 @@ import torch
 from rdkit import Chem
 from torch_geometric.data import Batch
 
-from benchmarks import speed as bench
+from benchmarks import page, speed
 from benchmarks.drugs import DRUGS
 from goodformer.data import load_benchmark
 from goodformer.data.molecule import featurise
-from goodformer.explain.explanation import explain
 from goodformer.nn.layout import Layout
+
+ROOT = Path(__file__).parents[2]
+TINY = speed.Scale(rounds=1, generated=120, graphs=120, batch=4, nodes=(10, 20, 30), molecules=8)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_work_is_timed_in_turns() -> None:
     order: list[str] = []
-    slow, fast = bench.interleaved(3, lambda: (order.append("a"), time.sleep(0.02)), lambda: order.append("b"))
+    slow, fast = speed.interleaved(3, lambda: (order.append("a"), time.sleep(0.02)), lambda: order.append("b"))
     assert order == ["a", "b"] * 4
     assert slow >= 0.02 > fast
 
 
-def test_matrix_products_are_noted_forward_and_backward_and_run_again() -> None:
+def test_matrix_products_are_recorded_forward_and_backward_and_run_again() -> None:
     layer, x = torch.nn.Linear(5, 7), torch.randn(3, 5, requires_grad=True)
-    with bench.products_of(lambda: layer(x).sum().backward()) as again:
+    with speed.products_of(lambda: layer(x).sum().backward()) as again:
         again()
-    seen = bench._Products()
+    seen = speed._Products()
     with seen:
         layer(x).sum().backward()
     assert [call[0]._schema.name for call in seen.calls] == ["aten::addmm", "aten::mm", "aten::mm"]
@@ -40,42 +44,51 @@ def test_matrix_products_are_noted_forward_and_backward_and_run_again() -> None:
     assert shapes[0] == ((7,), (3, 5), (5, 7))
 
 
-def test_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "NODES", (10, 20, 30))
-    monkeypatch.setattr(bench, "_step_memory", float)
-    results = bench.run(quick=True, progress=False)
-    missing = set(bench.GOALS) - set(results)
-    assert missing == set()
+def test_every_value_of_the_table_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "step_memory", float)
+    results = speed.measure(TINY)
+    assert {name for name in page.ROWS if not name.startswith("train_ms_per_graph_")} <= set(results)
+    assert {f"train_ms_per_graph_{n}_nodes" for n in TINY.nodes} <= set(results)
     assert all(value >= 0 for value in results.values())
-    assert results["step_over_matmul"] > 1
+    assert results["memory_512_over_64"] == 8
     assert 0 <= results["temperature_share_150"] < 1
-    text = bench.table(bench.record(results))
-    assert "training step / its matrix products alone" in text
-    assert "<= 1.6" in text
 
 
-def test_a_goal_is_met_or_missed() -> None:
-    assert bench.verdict(1.5, "<= 1.6") == "met"
-    assert bench.verdict(1.7, "<= 1.6") == "missed"
-    assert bench.verdict(4.9, ">= 5") == "missed"
-    assert bench.verdict(3.0, "") == ""
+def test_rates_count_all_molecules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If every piece of work takes one second, a rate is the number of molecules of that piece."""
+    ran: list[object] = []
+
+    def one_second(rounds: int, *works: Callable[[], object]) -> list[float]:
+        ran.extend(work() for work in works)
+        return [1.0] * len(works)
+
+    monkeypatch.setattr(speed, "interleaved", one_second)
+    rates = speed.molecule_rates(TINY)
+    assert len(ran) == 2 + 3 + 2
+    assert [getattr(found, "source", None) for found in ran[-2:]] == ["own", "post-hoc"]
+    assert rates["molecules_featurised_per_second"] == TINY.molecules
+    for suffix in ("", "_erm"):
+        assert rates[f"molecules_trained_per_second{suffix}"] == TINY.batch
+        assert rates[f"molecules_predicted_per_second{suffix}"] == TINY.molecules
+        assert rates[f"molecules_explained_per_second{suffix}"] == TINY.batch
 
 
 def test_a_peak_is_seen_though_it_is_gone_at_the_end() -> None:
     def work() -> None:
         with mmap.mmap(-1, 100_000_000) as fresh:  # never memory that was freed before
             fresh.write(b"1" * 100_000_000)
-            time.sleep(0.5)
+            time.sleep(0.2)
 
-    assert bench.peak_rise(work) > 80_000_000
+    assert speed.peak_rise(work) > 80_000_000
 
 
-def test_memory_is_counted_in_a_process_of_its_own() -> None:
-    assert bench._step_memory(8) > 2**20
+def test_the_memory_of_a_step_is_one_number(capsys: pytest.CaptureFixture[str]) -> None:
+    speed.print_step_memory(2, graphs=120)
+    assert json.loads(capsys.readouterr().out) >= 0
 
 
 def test_ladders_are_ladders() -> None:
-    data = bench.ladders(10, 3, ("closed_walks:6",))
+    data = speed.ladders(10, 3, ("closed_walks:6",))
     layout = Layout(data)
     assert (layout.num_graphs, layout.num_nodes, data.edge_index.shape[1]) == (3, 30, 3 * 2 * 13)
     assert data.closed_walks_6.shape == (30, 6)
@@ -89,26 +102,7 @@ def test_drugs_are_different_molecules() -> None:
     assert 20 < float(found.graphs.sizes.double().mean()) < 30
 
 
-def test_rates_of_molecules_count_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every piece of work taking one second, a rate is the number of molecules of that piece."""
-    ran: list[int] = []
-
-    def one_second(rounds: int, *works: Callable[[], object]) -> list[float]:
-        ran.extend(work() is None for work in works)
-        return [1.0] * len(works)
-
-    monkeypatch.setattr(bench, "interleaved", one_second)
-    rates = bench.molecule_rates(1)
-    assert len(ran) == 2 + 3 + 2
-    assert rates["molecules_featurised_per_second"] == len(DRUGS)
-    for suffix in ("", "_erm"):
-        assert rates[f"molecules_trained_per_second{suffix}"] == 64
-        assert rates[f"molecules_predicted_per_second{suffix}"] == len(DRUGS)
-        assert rates[f"molecules_explained_per_second{suffix}"] == 64
-    assert set(rates) <= set(bench.GOALS)
-
-
-def test_batches_of_any_and_of_like_sizes_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_batches_and_batches_by_size_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step takes as many seconds as its largest graph has nodes."""
     now = [0.0]
     order: list[int] = []
@@ -120,37 +114,53 @@ def test_batches_of_any_and_of_like_sizes_are_timed_in_turns(monkeypatch: pytest
 
         return step
 
-    monkeypatch.setattr(bench, "trainer", train)
+    monkeypatch.setattr(speed, "trainer", train)
     monkeypatch.setattr(time, "process_time", lambda: now[0])
-    found = bench.batch_orders({"name": "good-motif", "domain": "size", "graphs": 600}, graphs=320, every=2)
+    found = speed.batch_orders({"name": "good-motif", "domain": "size", "graphs": 600}, graphs=320, every=2)
     assert len(order) == 5 + 3
     assert found["step_random"] > found["step_by_size"]
     assert found["random_over_by_size"] == found["step_random"] / found["step_by_size"]
     assert (found["graphs"], found["median_nodes"] < found["largest_nodes"]) == (320, True)
 
 
-def test_figures_on_the_page_of_training_are_those_of_the_file() -> None:
-    root = Path(__file__).parents[2]
-    kept = json.loads((root / "benchmarks" / "batches.json").read_text())
-    assert {"commit", "versions", "machine", "dataset"} <= set(kept)
-    block = (root / "docs" / "training.md").read_text().split("<!-- batches: begin -->\n")[1]
-    assert block.split("\n<!-- batches: end -->")[0] == bench.batches_table(kept)
-
-
-def test_the_rivals_on_molecules_are_what_the_rows_say() -> None:
-    made = bench.molecules()
-    ours = bench.molecule_predictor("goodformer", None, made)
-    theirs = bench.molecule_predictor("erm", "gin-vn", made)
-    assert explain(ours, made.splits["train"].subset([0, 1]), measure=False).source == "own"
-    assert explain(theirs, made.splits["train"].subset([0, 1]), measure=False).source == "post-hoc"
-    assert theirs.recipe.model["name"] == "gin-vn"
-
-
-def test_the_cache_folder_is_put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_the_cache_folder_is_restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
-    import os
-
-    with bench.uncached():
+    with speed.uncached():
         assert os.environ["GOODFORMER_CACHE"] != str(tmp_path)
         load_benchmark("good-motif", graphs=100)
     assert os.environ["GOODFORMER_CACHE"] == str(tmp_path)
+
+
+# Tables and command line
+
+
+def test_a_goal_is_met_or_missed() -> None:
+    assert page.verdict(1.5, "<= 1.6") == "met"
+    assert page.verdict(1.7, "<= 1.6") == "missed"
+    assert page.verdict(4.9, ">= 5") == "missed"
+    assert page.verdict(3.0, "") == ""
+
+
+def test_numbers_have_the_digits_a_reader_needs() -> None:
+    assert [page.number(value) for value in (1597.1, 393.46, 44.45, 0.0564)] == ["1,597", "393", "44.5", "0.0564"]
+
+
+@pytest.mark.parametrize(("record", "docs"), [("latest", "benchmarks"), ("batches", "training")])
+def test_the_script_rebuilds_the_pages_of_the_docs(
+    record: str, docs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = ROOT / "docs" / f"{docs}.md", tmp_path / "page.md"
+    target.write_text(source.read_text())
+    assert speed.main(["--from", str(ROOT / "benchmarks" / f"{record}.json"), "--page", str(target)]) == 0
+    assert target.read_text() == source.read_text()
+    assert capsys.readouterr().out.strip() in source.read_text()
+    kept = json.loads((ROOT / "benchmarks" / f"{record}.json").read_text())
+    assert {"commit", "versions", "machine"} <= set(kept)
+
+
+def test_the_script_writes_what_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "measure", lambda scale: {"step_over_matmul": float(scale.rounds)})
+    assert speed.main(["--quick", "-o", str(tmp_path / "made.json")]) == 0
+    made = json.loads((tmp_path / "made.json").read_text())
+    assert (made["quick"], made["figures"]) == (True, {"step_over_matmul": 5.0})
+    assert "| training step / its matrix products alone | 5 | <= 2 | missed |" in page.table(made)

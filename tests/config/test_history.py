@@ -45,6 +45,7 @@ def test_a_renamed_setting_is_read_and_hashed_under_its_old_name() -> None:
     for old, new in ((-1.0, "reversed"), (0.0, "cut"), (1.0, "flowing"), (1, "flowing")):
         read = RunConfig.from_dict({**values, "method": {**values["method"], "variant_gradient": old}})
         assert read == config.with_overrides([f"method.variant_path={new}"])
+        assert read == configure({"name": "good-motif"}, overrides=[f"method.variant_gradient={old}"])
         assert hashed("method", read.method)["variant_gradient"] == old
     assert "variant_path" in hashed("method", config.with_overrides(["method.variant_path=detached"]).method)
     with pytest.raises(InputError, match="variant_gradient"):
@@ -59,10 +60,10 @@ def test_another_value_of_an_added_setting_makes_another_run() -> None:
 
 def test_the_tables_name_settings_that_exist() -> None:
     for (part, name), added in ADDED.items():
-        fields = TrainingConfig.model_fields if name is None else PARTS[part].settings(name).model_fields
+        fields = TrainingConfig.model_fields if name is None else PARTS[part].settings(name)
         assert {setting: fields[setting].default for setting in added} == added
     for (part, name), renamed in RENAMED.items():
-        fields = PARTS[part].settings(name).model_fields
+        fields = PARTS[part].settings(name)
         for old, (new, values) in renamed.items():
             assert new in fields
             assert old not in fields

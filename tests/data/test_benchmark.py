@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from goodformer.data import DATASETS, Benchmark, GraphSet, load_benchmark
+from goodformer.data import Benchmark, GraphSet, load_benchmark
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import ENCODINGS, encode
@@ -200,12 +200,3 @@ def test_unknown_encodings_and_data_sets_are_refused() -> None:
 def test_settings_out_of_range_are_refused(name: str, settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="is not accepted"):
         load_benchmark(name, **settings)
-
-
-@pytest.mark.parametrize("name", list(DATASETS))
-def test_every_data_set_documents_itself(name: str) -> None:
-    text = DATASETS[name].__doc__ or ""
-    for heading in ("Splits:", "Input:", "Label:", "Domain:", "Source:", "Licence:", "Statistics"):
-        assert f"    {heading}" in text
-    for setting in DATASETS.settings(name).model_fields.values():
-        assert (setting.description or "").endswith(".")

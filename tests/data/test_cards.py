@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from rdkit import Chem
 from torch_geometric.data import Data
 
-from goodformer.data import DATASETS, cards, load_benchmark
+from goodformer.data import cards, load_benchmark
 from goodformer.data.benchmark import FEW, Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise, rebuilt
@@ -63,49 +63,6 @@ def molecules(domains: int, y: torch.Tensor | None = None, names: tuple[str, ...
 
 
 # Facts ----------------------------------------------------------------------------------------------------------------
-
-
-def test_headings_of_a_docstring() -> None:
-    def build() -> None:
-        """A thing: in short.
-
-        Splits:
-            covariate: one
-            and two.
-        Label: yes
-            or `no`.
-
-        Statistics (all): 3 graphs,
-        4 nodes.
-        """
-
-    assert cards.sections(build) == {
-        "Splits": "covariate: one and two.",
-        "Label": "yes or no.",
-        "Statistics": "(all): 3 graphs, 4 nodes.",
-    }
-
-
-@pytest.mark.parametrize("name", list(DATASETS.entries))
-def test_every_data_set_has_all_headings_and_is_known_at_a_glance(name: str) -> None:
-    found = cards.sections(DATASETS[name])
-    assert set(found) == set(cards.HEADINGS)
-    assert all(found.values())
-    row = cards.glance(name, DATASETS[name])
-    assert name in cards.TASKS
-    assert row["domains"] != "see its card"
-    assert row["about"].endswith(".")
-
-
-@pytest.mark.parametrize("name", ["good-motif", "sp-motif"])
-def test_what_is_said_beforehand_is_what_is_loaded(name: str) -> None:
-    task = load_benchmark(name, graphs=150).task
-    assert cards.TASKS[name] == f"{task.outputs} classes, {task.metric}"
-
-
-def test_domains_at_a_glance() -> None:
-    assert cards.glance("good-motif", DATASETS["good-motif"])["domains"] == "basis, size"
-    assert cards.glance("sp-motif", DATASETS["sp-motif"])["domains"] == "the kind of base"
 
 
 def test_shares_by_domain_against_a_loop() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from rdkit.Chem import AllChem, rdFingerprintGenerator
 from torch_geometric.utils import from_smiles
 
 from goodformer.data import molecule
+from goodformer.data.benchmarks.table import load_table
 from goodformer.data.features import check_features
-from goodformer.data.molecule import FEATURES, Molecules, featurise, featurise_blocks, fingerprints, left_out, scaffolds
-from goodformer.registry import InputError
+from goodformer.data.molecule import FEATURES, Molecules, featurise, featurise_blocks, rejected_note
+from goodformer.data.readers.rows import read_blocks, read_collection
+from goodformer.data.splits.distance import distance_report
+from goodformer.data.splits.splitters import make_split
 
 SMILES = [
     "C",
@@ -134,7 +138,7 @@ def test_rejected_rows_keep_their_number_and_reason() -> None:
         6: "syntax error at position 1",
         7: "extra open parentheses at position 2",
         9: "Can't kekulize mol. Unkekulized atoms: 0 1 2 3 4",
-        10: "holds a character that SMILES do not have",
+        10: "contains a character that SMILES do not have",
     }
     assert [one.text for one in made.rejected] == [text or "" for row, text in enumerate(smiles) if row not in (0, 8)]
 
@@ -180,8 +184,11 @@ def test_several_processes_give_the_same(monkeypatch: pytest.MonkeyPatch, capfd:
     monkeypatch.setattr(molecule, "CHUNK", 1000)
     same(alone, featurise(smiles, processes=2))
     assert capfd.readouterr().out == ""
+    expected = alone.parsed.scaffolds()
     monkeypatch.setattr(molecule, "CHUNK", 10)
-    assert scaffolds(SMILES, processes=2) == scaffolds(SMILES)
+    monkeypatch.setattr(molecule, "KEPT_FROM", 20)
+    monkeypatch.setattr(molecule, "worker_count", lambda: 2)
+    assert featurise(smiles).parsed.scaffolds() == expected
 
 
 def test_progress_goes_to_the_error_stream(capfd: pytest.CaptureFixture[str]) -> None:
@@ -208,15 +215,16 @@ def test_kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_many_are_kept_without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
     monkeypatch.setattr(molecule, "KEPT_FROM", 10)
-    first, names = featurise(SMILES), scaffolds(SMILES)
+    first = featurise(SMILES)
+    names = first.parsed.scaffolds()
     blocks = [Chem.MolToMolBlock(Chem.MolFromSmiles("C" * size)) for size in range(1, 12)]
     chains = featurise_blocks(blocks)
     monkeypatch.setattr(molecule, "_read_chunk", never)
-    monkeypatch.setattr(molecule, "_scaffold_chunk", never)
+    monkeypatch.setattr(molecule, "_write_chunk", never)
     same(first, featurise(SMILES))
-    assert scaffolds(SMILES) == names
+    assert featurise(SMILES).parsed.scaffolds() == names
     same(chains, featurise_blocks(blocks))
-    assert featurise_blocks(blocks).smiles == chains.smiles == tuple("C" * size for size in range(1, 12))
+    assert featurise_blocks(blocks).parsed.smiles == chains.parsed.smiles == tuple("C" * size for size in range(1, 12))
 
 
 def never(*_: object, **__: object) -> None:
@@ -237,7 +245,7 @@ def test_mol_blocks() -> None:
     assert made.rows.tolist() == [0, 1, 2, 3]
     assert [one.row for one in made.rejected] == [4, 5]
     assert made.rejected[0].reason
-    assert made.smiles == tuple(map(Chem.CanonSmiles, smiles))
+    assert made.parsed.smiles == tuple(map(Chem.CanonSmiles, smiles))
     same_as_pyg(made, smiles)
 
 
@@ -249,14 +257,20 @@ def test_mol_block_in_three_dimensions_has_its_chirality() -> None:
 
 
 def test_scaffolds() -> None:
-    found = scaffolds(["Cc1ccccc1", "CCCC", "OC1CCC(c2ccncc2)C1", "C[C@@H]1CCC[C@H](c2ccccc2)C1", "O=C1CCCCC1"])
-    assert found == ["c1ccccc1", "", "c1cc(C2CCCC2)ccn1", "c1ccc(C2CCCCC2)cc1", "O=C1CCCCC1"]
-    with pytest.raises(InputError, match=r"row 1 \('C1CC'\) is no molecule \(unclosed ring\)"):
-        scaffolds(["CC", "C1CC"])
+    smiles = ["Cc1ccccc1", "xx", "CCCC", "OC1CCC(c2ccncc2)C1", "C[C@@H]1CCC[C@H](c2ccccc2)C1", "O=C1CCCCC1"]
+    found = ["c1ccccc1", "", "c1cc(C2CCCC2)ccn1", "c1ccc(C2CCCCC2)cc1", "O=C1CCCCC1"]
+    parsed = featurise(smiles).parsed
+    assert parsed.scaffolds() == found
+    assert parsed.subset([4, 0]).scaffolds() == [found[4], found[0]]
+    assert molecule.Parsed.concat([parsed.subset([3]), featurise(["C1CC1C"]).parsed]).scaffolds() == [found[3], "C1CC1"]
+
+
+def test_canonical_smiles_are_those_of_rdkit() -> None:
+    assert featurise(SMILES).parsed.canonical() == [Chem.CanonSmiles(text) for text in SMILES]
 
 
 def test_fingerprints_have_rdkits_similarity() -> None:
-    found = fingerprints(SMILES, bits=512)
+    found = featurise(SMILES).parsed.fingerprints(bits=512)
     assert found.shape == (len(SMILES), 512)
     assert found.dtype == np.bool_
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=512)
@@ -264,17 +278,88 @@ def test_fingerprints_have_rdkits_similarity() -> None:
     for one, other in ((4, 5), (7, 8), (12, 0), (3, 20), (26, 27)):
         ours = (found[one] & found[other]).sum() / (found[one] | found[other]).sum()
         assert ours == pytest.approx(DataStructs.TanimotoSimilarity(theirs[one], theirs[other]))
-    assert fingerprints([]).shape == (0, 1024)
-    with pytest.raises(InputError, match="row 0"):
-        fingerprints(["xx"])
+    assert featurise([]).parsed.fingerprints().shape == (0, 1024)
 
 
-def test_sentence_on_what_is_left_out() -> None:
-    assert left_out([], 10, str) == ""
+def test_note_on_rejected_rows() -> None:
+    assert rejected_note([], 10, str) == ""
     made = featurise(["xx", "C1CC", "", "CC", None])
-    text = left_out(made.rejected, 1_005, lambda row: f"line {row + 2}", named=2)
-    assert text.endswith(
-        "rejects 4 of 1,005 rows, which are left out: line 2 (syntax error at position 1), line 3 (unclosed ring) "
-        "and 2 more."
-    )
-    assert " more" not in left_out(made.rejected, 5, str, named=4)
+    text = rejected_note(made.rejected, 1_005, lambda row: f"line {row + 2}", named=2)
+    for fact in ("4 of 1,005", "line 2 (syntax error at position 1)", "line 3 (unclosed ring)", "and 2 more"):
+        assert fact in text
+    assert "line 4" not in text
+    assert " more" not in rejected_note(made.rejected, 5, str, named=4)
+
+
+# One parse per string -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parsed_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that RDKit parses during a test."""
+    texts: list[str] = []
+
+    def counted(real: Callable[[str], Any]) -> Callable[[str], Any]:
+        def parse(text: str) -> Any:
+            texts.append(text)
+            return real(text)
+
+        return parse
+
+    for name in ("MolFromSmiles", "MolFromMolBlock"):
+        monkeypatch.setattr(Chem, name, counted(getattr(Chem, name)))
+    return texts
+
+
+def chemist_file(path: Path) -> list[str]:
+    """Write a table of distinct molecules, two of them the same molecule and one that RDKit rejects."""
+    rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CC1", "c1ccsc1", "C1CCNCC1"]
+    smiles = [f"{'C' * length}{ring}" for ring in rings for length in range(1, 9)]
+    smiles += ["OCC", "CCO", "C1CC"]
+    rows = [f"{text},{number % 2},{number % 5}" for number, text in enumerate(smiles)]
+    path.write_text("\n".join(["smiles,active,batch", *rows]) + "\n")
+    return smiles
+
+
+@pytest.mark.parametrize("split", ["auto", "scaffold", "size", "cluster", "random", "column:batch"])
+def test_fitting_parses_every_string_once(split: str, tmp_path: Path, parsed_texts: list[str]) -> None:
+    smiles = chemist_file(tmp_path / "mine.csv")
+    table = load_table(tmp_path / "mine.csv", target="active", split=split)
+    distance_report(table.split, table.collection, table.labels.y)
+    table.benchmark()
+    assert sorted(parsed_texts) == sorted(smiles)
+
+
+def test_splitting_and_predicting_parse_every_string_once(tmp_path: Path, parsed_texts: list[str]) -> None:
+    smiles = chemist_file(tmp_path / "mine.csv")
+    collection, columns = read_collection(tmp_path / "mine.csv")
+    distance_report(make_split("scaffold", collection, columns), collection)
+    assert sorted(parsed_texts) == sorted(smiles)
+    parsed_texts.clear()
+    assert sum(len(block.collection) for block in read_blocks(tmp_path / "mine.csv", size=10)) == len(smiles) - 1
+    assert sorted(parsed_texts) == sorted(smiles)
+
+
+def test_a_record_of_an_sdf_file_is_parsed_once(tmp_path: Path, parsed_texts: list[str]) -> None:
+    blocks = [Chem.MolToMolBlock(Chem.RWMol(from_text)) for from_text in map(Chem.MolFromSmiles, SMILES[3:12])]
+    (tmp_path / "mine.sdf").write_text("".join(f"{block}$$$$\n" for block in blocks))
+    parsed_texts.clear()
+    collection, _ = read_collection(tmp_path / "mine.sdf")
+    distance_report(make_split("scaffold", collection), collection)
+    assert len(parsed_texts) == len(blocks) == len(set(parsed_texts))
+
+
+def test_molecules_from_the_cache_are_parsed_at_most_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parsed_texts: list[str]
+) -> None:
+    monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
+    first = featurise(SMILES, key={"file": "mine"}).parsed
+    parsed_texts.clear()
+    again = featurise(SMILES, key={"file": "mine"}).parsed
+    assert not parsed_texts
+    some = again.subset(range(5, 12))
+    assert np.array_equal(some.fingerprints(), first.subset(range(5, 12)).fingerprints())
+    assert parsed_texts == SMILES[5:12]
+    assert again.scaffolds() == first.scaffolds()
+    assert again.canonical() == first.canonical()
+    assert sorted(parsed_texts) == sorted(SMILES)

@@ -24,7 +24,7 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _methods(monkeypatch: pytest.MonkeyPatch) -> None:
+def _methods() -> Iterator[None]:
     """Methods that do what the registered ones do not."""
     extra = {
         "noisy": Noisy,
@@ -35,7 +35,10 @@ def _methods(monkeypatch: pytest.MonkeyPatch) -> None:
         "aborting": Aborting,
     }
     for name, method in extra.items():
-        monkeypatch.setitem(METHODS.entries, name, method)
+        METHODS.add(name, method)
+    yield
+    for name in extra:
+        METHODS.remove(name)
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from lightning.pytorch.plugins.environments import LightningEnvironment
 
 from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
-from goodformer.engine.loop import Adapter, Launcher, Processes
+from goodformer.engine import loop
 from goodformer.engine.run import train
 from goodformer.engine.store import STATE
 from goodformer.fitted import FittedModel
@@ -23,10 +22,13 @@ TWO = Hardware(devices=2, progress=False)
 
 
 def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Two gloo processes find what one process finds, for a model without BatchNorm and dropout."""
-    config = tiny_config(method="plain", training={"epochs": 2, "batch_size": 40, "average": "ema"})
-    alone, surroundings = train(config, tmp_path / "one", QUIET), dict(os.environ)
-    both = train(config, tmp_path / "two", TWO)
+    """Two gloo processes find what one process finds, for a model without BatchNorm and dropout.
+
+    The two abort if their interpreters shut down, as threads of torch.distributed may cause, which must not matter.
+    """
+    training = {"epochs": 2, "batch_size": 40, "average": "ema"}
+    alone, surroundings = train(tiny_config(method="plain", training=training), tmp_path, QUIET), dict(os.environ)
+    both = train(tiny_config(method="aborting", training=training), tmp_path, TWO)
     assert dict(os.environ) == surroundings
     weights = [safetensors.torch.load_file(run.folder / "last" / "weights.safetensors") for run in (alone, both)]
     for name, value in weights[0].items():
@@ -60,13 +62,6 @@ def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path) ->
         assert again == pytest.approx(recorded, abs=1e-5)
 
 
-def test_processes_are_started_as_asked_for() -> None:
-    strategy = Processes(start_method="forkserver", cluster_environment=LightningEnvironment())
-    strategy._configure_launcher()
-    assert isinstance(strategy.launcher, Launcher)
-    assert strategy.launcher._start_method == "forkserver"
-
-
 def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(tmp_path: Path) -> None:
     """Alternating parameters and a diverging loss under two processes: one sentence, epochs kept, resumed alone."""
     config = tiny_config(method="diverging")
@@ -78,16 +73,10 @@ def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(
         train(config, tmp_path, QUIET)
 
 
-def test_a_process_that_fails_to_end_cleanly_does_not_cost_the_run(tmp_path: Path) -> None:
-    run = train(tiny_config(method="aborting", training={"epochs": 1}), tmp_path, TWO)
-    assert run.summary is not None
-    assert run.summary["epochs"] == 1
-
-
 def test_processes_that_disagree_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def disagree(self: Adapter, value: Any) -> list[Any]:
+    def disagree(value: Any) -> list[Any]:
         return [value, [number + 1 for number in value]] if isinstance(value, list) else [value]
 
-    monkeypatch.setattr(Adapter, "_gather", disagree)
+    monkeypatch.setattr(loop, "gather", disagree)
     with pytest.raises(RuntimeError, match="different weights"):
         train(tiny_config(training={"epochs": 1}), tmp_path, QUIET)

@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ import torch
 from torch_geometric.data import Batch
 
 from goodformer.config.run import Hardware, RunConfig
-from goodformer.data import load_benchmark
+from goodformer.data import Benchmark
+from goodformer.engine import loop
+from goodformer.engine.loop import evaluated_graphs
 from goodformer.engine.run import build_method, train
 from goodformer.engine.store import STATE, Run
 from goodformer.engine.training import Training, TrainingDiverged
@@ -25,7 +26,7 @@ from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
-from tests.engine.tiny import QUIET, Alternating, tiny_config
+from tests.engine.tiny import QUIET, Alternating, Noisy, tiny_config
 
 SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
@@ -147,30 +148,27 @@ def test_the_rate_falls_along_a_cosine(tmp_path: Path) -> None:
     assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx(expected)
 
 
-def test_best_holds_the_selected_epoch_and_last_the_last(tmp_path: Path) -> None:
+def test_best_holds_the_selected_epoch_and_last_the_last(tmp_path: Path, benchmark: Benchmark) -> None:
     for rule in ("ood_val", "last"):
         run = train(tiny_config(training={"epochs": 4, "selection": rule}), tmp_path, QUIET)
         assert run.summary is not None
         abouts = {name: FittedModel.of_run(run, name).file.about["epoch"] for name in ("best", "last")}
         assert abouts == {"best": run.summary["selected_epoch"], "last": 4}
-        val = load_benchmark("good-motif", graphs=200).splits["val"]
-        assert FittedModel.of_run(run, "best").evaluate(val)["accuracy"] == run.summary["ood_val"]
+        assert FittedModel.of_run(run, "best").evaluate(benchmark.splits["val"])["accuracy"] == run.summary["ood_val"]
 
 
 @pytest.mark.parametrize("kind", ["ema", "swa"])
-def test_averaged_weights_are_evaluated_and_saved(kind: str, tmp_path: Path) -> None:
+def test_averaged_weights_are_evaluated_and_saved(kind: str, tmp_path: Path, benchmark: Benchmark) -> None:
     run = train(tiny_config(training={"average": kind, "clip_norm": 1.0, "epochs": 3}), tmp_path, QUIET)
     state, saved = load(run), safetensors.torch.load_file(run.folder / "last" / "weights.safetensors")
     for name, value in state["average"]["module"].items():
         assert torch.equal(saved[name], value)
     assert any(not torch.equal(saved[name], state["method"][name]) for name in saved)
-    test = load_benchmark("good-motif", graphs=200).splits["test"]
-    assert FittedModel.of_run(run, "last").evaluate(test) == run.epochs[-1]["test"]
+    assert FittedModel.of_run(run, "last").evaluate(benchmark.splits["test"]) == run.epochs[-1]["test"]
 
 
-def test_only_trainable_parameters_are_stepped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_trainable_parameters_are_stepped(tmp_path: Path, benchmark: Benchmark) -> None:
     config = tiny_config(method="alternating", training={"epochs": 1})
-    benchmark = load_benchmark("good-motif", graphs=200)
     start = build_method(config, benchmark)[0].state_dict()
     end = load(train(config, tmp_path, QUIET))["method"]
     moved = {name for name in start if not torch.equal(start[name], end[name]) and "running" not in name}
@@ -208,43 +206,27 @@ def test_a_foreign_state_is_refused_and_nothing_is_lost(finished: Run, tmp_path:
 
 def test_a_folder_that_vanishes_gets_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_config()
-    whole = Training.begin_epoch
+    save = Training.save
 
-    def remove(self: Training, rank: int = 0) -> None:
+    def removed(self: Training) -> None:
         shutil.rmtree(self.folder)
-        whole(self, rank)
+        save(self)
 
-    monkeypatch.setattr(Training, "begin_epoch", remove)
-    with pytest.raises(InputError, match="was removed while it was being trained; train it again"):
+    monkeypatch.setattr(Training, "save", removed)
+    with pytest.raises(InputError, match=f"{config.folder_name} was removed"):
         train(config, tmp_path, QUIET)
     assert not (tmp_path / config.folder_name).exists()
 
 
 def test_ctrl_c_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Training, batch: object) -> None:
+    def interrupt(self: object, batch: object, epoch: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Training, "step_loss", interrupt)
+    monkeypatch.setattr(Noisy, "loss", interrupt)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        train(tiny_config(), tmp_path, QUIET)
+        train(tiny_config(method="noisy"), tmp_path, QUIET)
     assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_progress_shows_terms_and_tensorboard_gets_the_records(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run = train(tiny_config(method="noisy"), tmp_path, Hardware(tensorboard=True))
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "epoch 2/2  loss" in shown.err
-    assert "risk=" in shown.err
-    assert "shifted test" in shown.err
-    events = EventAccumulator(str(run.folder / "tensorboard")).Reload()
-    assert [event.step for event in events.Scalars("val/accuracy")] == [1, 2]
-    assert events.Scalars("loss/size")[1].value == pytest.approx(run.epochs[1]["loss"]["size"])
 
 
 def test_a_missing_gpu_is_an_input_error(tmp_path: Path) -> None:
@@ -252,50 +234,40 @@ def test_a_missing_gpu_is_an_input_error(tmp_path: Path) -> None:
         train(tiny_config(), tmp_path, Hardware(accelerator="gpu", devices=9, progress=False))
 
 
-def test_the_training_sample_is_fixed_and_limited(tmp_path: Path) -> None:
+def test_the_training_sample_is_fixed_and_limited(tmp_path: Path, benchmark: Benchmark) -> None:
     config = tiny_config(training={"train_eval_graphs": 50})
-    benchmark = load_benchmark("good-motif", graphs=200)
-    method, recipe = build_method(config, benchmark)
-    training = Training(config, benchmark, method, recipe, tmp_path)
-    sample = training._indices("train")
+    training = Training(config, benchmark, *build_method(config, benchmark), tmp_path)
+    sample = evaluated_graphs(training, "train")
     assert len(sample.unique()) == 50
-    assert torch.equal(sample, training._indices("train"))
-    assert len(training._indices("test")) == 20
+    assert torch.equal(sample, evaluated_graphs(training, "train"))
+    assert len(evaluated_graphs(training, "test")) == 20
 
 
-def begun(folder: Path) -> Training:
-    """A training that is ready for its first epoch."""
-    config, benchmark = tiny_config(), load_benchmark("good-motif", graphs=200)
-    method, recipe = build_method(config, benchmark)
-    training = Training(config, benchmark, method, recipe, folder, ("val",))
-    training.make_optimizer()
-    training.start()
-    return training
+def test_costs_are_those_of_all_processes_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process needs 5 s per epoch; the wall time of both epochs is summed; a card computed before."""
 
+    def two(value: Any) -> list[Any]:
+        both = isinstance(value, tuple) and isinstance(value[1], float)
+        return [value, (value[0], 5.0)] if both else [value]
 
-def test_the_processor_time_of_an_epoch_is_that_of_all_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This process takes 3 s and another one 5 s."""
-    training, now = begun(tmp_path), [10.0]
-    monkeypatch.setattr(time, "process_time", lambda: now[0])
-    training.begin_epoch()
-    training.step_loss(training.benchmark.splits["train"].batch(range(8)))
-    now[0] = 13.0
+    monkeypatch.setattr(loop, "gather", two)
+    init = Training.__init__
 
-    def gather(value: Any) -> list[Any]:
-        return [value, (value[0], 5.0)] if isinstance(value, tuple) and isinstance(value[1], float) else [value]
+    def elsewhere(self: Training, *parts: Any) -> None:
+        init(self, *parts)
+        self.cost = {"wall_seconds": 100.0, "peak_memory_mb": 1e6, "device": "cuda"}
 
-    training.end_epoch(gather, world=2)
-    assert training.epochs[0]["processor_seconds"] == 8.0
-
-
-def test_a_run_that_goes_on_elsewhere_names_both_devices(tmp_path: Path) -> None:
-    training = begun(tmp_path)
-    assert training._devices() == "cpu"
-    training.cost["device"] = "cuda"
-    training.cost["device"] = training._devices()
-    assert training._devices() == "cuda, cpu"
+    monkeypatch.setattr(Training, "__init__", elsewhere)
+    run = train(tiny_config(), tmp_path, QUIET)
+    for epoch in run.epochs:
+        assert 5 < epoch["processor_seconds"] < 20
+    assert run.summary is not None
+    measured = sum(epoch["seconds"] + epoch["eval_seconds"] for epoch in run.epochs)
+    assert measured <= run.summary["wall_seconds"] - 100 < measured + 20
+    assert (run.summary["device"], run.summary["peak_memory_mb"]) == ("cuda, cpu", 1e6)
+    assert run.summary["parameters"] == sum(
+        value.numel() for name, value in load(run)["method"].items() if "running" not in name and "num_" not in name
+    )
 
 
 def test_a_config_from_yaml_trains(tmp_path: Path) -> None:
@@ -311,21 +283,22 @@ def test_settings_that_cannot_be_built_leave_no_run_behind(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_batches_by_size_reach_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_by_size_reach_the_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark
+) -> None:
     """Every training graph once an epoch, and the sizes within a batch closer together than at random."""
     seen: list[torch.Tensor] = []
-    step_loss = Training.step_loss
+    loss = Noisy.loss
 
-    def noted(self: Training, batch: Batch) -> torch.Tensor:
+    def noted(self: Noisy, batch: Batch, epoch: int) -> dict[str, torch.Tensor]:
         seen.append(batch.ptr.diff().double())
-        return step_loss(self, batch)
+        return loss(self, batch, epoch)
 
-    monkeypatch.setattr(Training, "step_loss", noted)
+    monkeypatch.setattr(Noisy, "loss", noted)
     for batches in ("random", "by_size"):
-        train(tiny_config(training={"epochs": 1, "batches": batches}), tmp_path, QUIET)
+        train(tiny_config(method="noisy", training={"epochs": 1, "batches": batches}), tmp_path, QUIET)
     half = len(seen) // 2
-    graphs = load_benchmark("good-motif", graphs=200).splits["train"]
     for epoch in (seen[:half], seen[half:]):
-        assert torch.equal(torch.cat(epoch).sort().values, graphs.sizes.double().sort().values)
+        assert torch.equal(torch.cat(epoch).sort().values, benchmark.splits["train"].sizes.double().sort().values)
     usual, by_size = (sum(float(sizes.std()) for sizes in epoch) for epoch in (seen[:half], seen[half:]))
     assert by_size < 0.7 * usual

@@ -14,8 +14,8 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import global_mean_pool
 
 from goodformer.config.run import Hardware, RunConfig
-from goodformer.methods import ERM, Prediction
-from goodformer.methods.base import mean_loss
+from goodformer.methods.base import Prediction, mean_loss
+from goodformer.methods.erm import ERM
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
 

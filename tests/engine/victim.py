@@ -1,7 +1,8 @@
-"""A program whose processes train one run and are killed, each at its place: ``-m tests.engine.victim ROOT CONFIG``.
+"""A program whose processes train one run and are killed: ``-m tests.engine.victim ROOT CONFIG``.
 
-Prints for every place how its process ended and how many epochs are recorded then. The processes are forked so that
-the slow imports are paid once.
+The first process dies in the middle of an epoch, each of the others before another file is put in place. Each run is
+then trained to its end by a second process, in a folder of ROOT named by the file or step. Prints these names and how
+many epochs were recorded at the kill. The processes are forked so that the slow imports are paid once.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import goodformer.engine.loop  # noqa: F401 - here, so that no process pays for it again
 from goodformer.config.run import RunConfig
+from goodformer.engine.loop import LossMeter  # imported here, so that no process imports Lightning again
+from goodformer.engine.progress import Progress
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
-from goodformer.engine.training import Training
 from goodformer.methods import METHODS
 from tests.engine.tiny import QUIET, Noisy
 
@@ -28,59 +30,61 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def in_step(epoch: int, step: int) -> None:
-    """Die after a step in the middle of an epoch."""
-    after_step = Training.after_step
+def in_step(folder: Path) -> None:
+    """Die after the second step of the second epoch."""
+    after_step = Progress.after_step
 
-    def deadly(self: Training) -> None:
-        after_step(self)
-        if (self.epoch, self.meter.steps) == (epoch, step):
+    def deadly(self: Progress, meter: LossMeter) -> None:
+        after_step(self, meter)
+        if (self.state.epoch, meter.steps) == (1, 2):
             die()
 
-    Training.after_step = deadly  # type: ignore[method-assign]
+    Progress.after_step = deadly  # type: ignore[method-assign]
 
 
-def at_file(name: str, count: int, before: bool) -> None:
-    """Die before or after a file is put in place for the count-th time."""
-    replace, seen = os.replace, 0
+def at_file(count: int) -> Callable[[Path], None]:
+    """Die before a file is put in place for the count-th time, its name noted."""
 
-    def deadly(source: Any, target: Any) -> None:
-        nonlocal seen
-        seen += Path(target).name == name
-        if before and seen == count:
-            die()
-        replace(source, target)
-        if seen == count:
-            die()
+    def prepare(folder: Path) -> None:
+        replace, seen = os.replace, 0
 
-    os.replace = deadly  # type: ignore[assignment]
+        def deadly(source: Any, target: Any) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == count:
+                (folder / "file").write_text("/".join(Path(target).parts[-2:]))
+                die()
+            replace(source, target)
 
+        os.replace = deadly  # type: ignore[assignment]
 
-PLACES = {
-    "step": lambda: in_step(1, 2),
-    "before-state": lambda: at_file("last.ckpt", 1, before=True),
-    "after-state": lambda: at_file("last.ckpt", 1, before=False),
-    "between-weights": lambda: at_file("weights.safetensors", 2, before=False),
-    "before-summary": lambda: at_file("summary.json", 1, before=True),
-}
+    return prepare
 
 
-def killed(root: str, config: RunConfig, place: str) -> int:
-    """Train in a process of its own until it dies at its place; how it ended."""
+def ended(folder: Path, config: RunConfig, prepare: Callable[[Path], None] | None) -> int:
+    """Train in a process of its own, which dies where it was prepared to; return its exit code."""
     process = os.fork()
     if process == 0:
-        PLACES[place]()
-        train(config, root, QUIET)
+        if prepare:
+            prepare(folder)
+        train(config, folder, QUIET)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def main(root: str, path: str) -> None:
-    METHODS.entries["noisy"] = Noisy
+    METHODS.add("noisy", Noisy)
     torch.set_num_threads(1)
-    config = RunConfig.from_yaml(path)
-    run = Run(Path(root) / config.folder_name)
-    print(json.dumps([(place, killed(root, config, place), len(run.epochs), run.finished) for place in PLACES]))
+    config, places = RunConfig.from_yaml(path), []
+    for count in range(1000):
+        folder = Path(root) / str(count)
+        folder.mkdir(parents=True)
+        if ended(folder, config, at_file(count) if count else in_step) == 0:
+            break
+        recorded = len(Run(folder / config.folder_name).epochs)
+        file = (folder / "file").read_text() if count else "step"
+        places.append((str(count), file, recorded, ended(folder, config, None)))
+    print(json.dumps(places))
 
 
 if __name__ == "__main__":

@@ -150,9 +150,9 @@ def test_no_estimate_before_the_first_epoch(tmp_path: Path) -> None:
 def test_the_command_trains_the_very_run(tmp_path: Path) -> None:
     """What a process would train has the id its parent expects."""
     from goodformer.config.settings_file import configure_from
-    from goodformer.report.rows import ALL, competitors
+    from goodformer.report.rows import ALL, rows
 
-    for row in competitors(f"{ALL},gps-inputs", "good-motif"):
+    for row in rows(f"{ALL},gps-inputs", "good-motif"):
         config = row.configure(BASIS, "compare", 2)
         path = tmp_path / "settings.json"
         path.write_text(json.dumps(config.to_dict()))

@@ -14,9 +14,9 @@ from torch_geometric.nn import GINEConv, global_mean_pool
 
 from goodformer.data.graphs import GraphSet
 from goodformer.explain.posthoc import ALGORITHMS, PathGradient, WeightedMethod, _explainer, edge_scores
-from goodformer.explain.precision import edge_auc
-from goodformer.methods import METHODS, Method
-from goodformer.methods.base import losses
+from goodformer.engine.precision import edge_auc
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method, losses
 from goodformer.models import MODELS
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task

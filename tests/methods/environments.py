@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from goodformer.methods import METHODS, Method
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method
 from goodformer.models import MODELS
 from goodformer.spec import Features, FeatureSpec, Task
 

@@ -1,4 +1,4 @@
-"""What every registered method must keep, on every kind of task."""
+"""The contract of every registered method, on every kind of task."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
-from goodformer.methods import METHODS, Method
-from goodformer.methods.base import losses
+from goodformer.config.presets import default_model
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method, losses
 from goodformer.models import MODELS
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch, graphs
 
 SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
 TASKS = {
-    "multiclass": Task("multiclass", 3),
-    "binary": Task("binary", 1, "rocauc"),
-    "targets": Task("binary", 4, "rocauc"),
+    "multiclass": Task("multiclass", 3, num_envs=3),
+    "binary": Task("binary", 1, "rocauc", num_envs=3),
+    "targets": Task("binary", 4, "rocauc", num_envs=3),
 }
 
 
 def build(name: str, task: Task) -> Method:
     torch.manual_seed(0)
-    model = "goodformer" if name == "goodformer" else "gin"
-    return METHODS.build(name, MODELS.build(model, SPEC, dim=16), task)
+    return METHODS.build(name, MODELS.build(default_model(name), SPEC, dim=16), task)
 
 
 def labelled(task: Task, sizes: tuple[int, ...] = (7, 1, 12, 5, 2, 20)) -> Batch:

@@ -1,4 +1,4 @@
-"""What every registered model must keep."""
+"""The contract of every registered model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
-from goodformer.models import MODELS, GraphModel
+from goodformer.models import MODELS
+from goodformer.models.base import GraphModel
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch, graphs, relabelled
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from goodformer.models import MODELS, Exphormer
-from goodformer.models.exphormer import ExphormerLayer
+from goodformer.models import MODELS
+from goodformer.models.exphormer import Exphormer, ExphormerLayer
 from goodformer.nn.expander import expander_edges
 from goodformer.nn.layout import Layout
 from goodformer.nn.sparse_attention import connect

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from goodformer.models import GIN, MODELS
+from goodformer.models import MODELS
+from goodformer.models.gin import GIN
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch
 

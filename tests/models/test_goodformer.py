@@ -12,7 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from goodformer.config.presets import configure
-from goodformer.models import MODELS, GOODFormer
+from goodformer.models import MODELS
+from goodformer.models.goodformer import GOODFormer
 from goodformer.nn.disentangler import ConcatHalf
 from goodformer.nn.encoder import EdgeSubgraphEncoder
 from goodformer.nn.gps import GPSLayer

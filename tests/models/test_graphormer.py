@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
-from goodformer.models import MODELS, Graphormer
+from goodformer.models import MODELS
+from goodformer.models.graphormer import Graphormer
 from goodformer.nn.attention import NEVER
 from goodformer.nn.graphormer import Centrality, GraphormerLayer
 from goodformer.nn.layout import Layout

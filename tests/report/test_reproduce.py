@@ -20,7 +20,7 @@ from goodformer.registry import InputError
 from goodformer.report import artefacts, compare, headline, reproduce, tables
 from goodformer.report.artefacts import ARTEFACTS, Artefact, Block, Column, artefact, compared, narrowed
 from goodformer.report.pace import Paces, duration
-from goodformer.report.rows import competitor
+from goodformer.report.rows import row
 
 ROOT = Path(__file__).parents[2]
 BASIS = {"name": "good-motif", "domain": "basis"}
@@ -33,9 +33,9 @@ def record(config: RunConfig, **more: Any) -> dict[str, Any]:
     return {"id": config.id, "config": config.to_dict(), **known, **more}
 
 
-def made(row: str, seed: int, dataset: dict[str, Any] = BASIS, budget: str = "compare", **more: Any) -> dict[str, Any]:
+def made(name: str, seed: int, dataset: dict[str, Any] = BASIS, budget: str = "compare", **more: Any) -> dict[str, Any]:
     """The record of a row."""
-    return record(competitor(row, dataset["name"]).configure(dataset, budget, seed), **more)
+    return record(row(name, dataset["name"]).configure(dataset, budget, seed), **more)
 
 
 def report(name: str, records: list[dict[str, Any]], budget: str = "compare", **part: Any) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_no_budget_is_shown_for_another() -> None:
 
 
 def test_records_of_other_settings_do_not_count() -> None:
-    config = competitor("erm", "good-motif").configure(BASIS, "compare", 0, ["training.batch_size=16"])
+    config = row("erm", "good-motif").configure(BASIS, "compare", 0, ["training.batch_size=16"])
     assert cells(report("table-main", [record(config, ood_test=0.5)])["blocks"][0])["ERM"][0] == "not run"
 
 
@@ -312,10 +312,10 @@ def test_a_whole_artefact_counts_a_run_once() -> None:
 
 def test_estimates_by_hand() -> None:
     paces = Paces([made("gps", 0), made("gps", 1, processor_seconds_per_epoch=6.0)])
-    full = competitor("gps", "good-motif").configure(BASIS)
+    full = row("gps", "good-motif").configure(BASIS)
     # 4 and 6 s for 2,000 graphs: 2.5 ms a graph, times 18,000 graphs, times 50 epochs.
     assert paces.seconds(full) == pytest.approx(0.0025 * 18_000 * 50)
-    assert paces.seconds(competitor("exphormer", "good-motif").configure(BASIS)) is None
+    assert paces.seconds(row("exphormer", "good-motif").configure(BASIS)) is None
 
 
 def test_other_data_are_estimated_by_what_erm_costs_there() -> None:
@@ -324,10 +324,10 @@ def test_other_data_are_estimated_by_what_erm_costs_there() -> None:
     paces = Paces(
         [made("erm", 0, processor_seconds_per_epoch=4.0), made("gsat", 0, processor_seconds_per_epoch=20.0), erm]
     )
-    config = competitor("gsat", "good-hiv").configure(hiv, overrides=["training.epochs=2"])
+    config = row("gsat", "good-hiv").configure(hiv, overrides=["training.epochs=2"])
     assert config.model["name"] == "gin-vn"
     assert paces.seconds(config) == pytest.approx(5 * 0.003 * 24_000 * 2)
-    assert paces.seconds(competitor("gps", "good-hiv").configure(hiv)) is None
+    assert paces.seconds(row("gps", "good-hiv").configure(hiv)) is None
 
 
 def test_training_graphs_come_from_settings_records_or_the_paper() -> None:

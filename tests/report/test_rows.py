@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from goodformer.config.presets import configure, presets, read_settings
+from goodformer.config.presets import configure, presets
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
 from goodformer.registry import InputError
-from goodformer.report.paper import leaderboard, published
-from goodformer.report.rows import ALL, PAPER, competitor, competitors
+from goodformer.report.paper import _figures, leaderboard, published
+from goodformer.report.rows import ALL, PAPER, row, rows
 
 BASIS = {"name": "good-motif", "domain": "basis"}
 SIZE = {"name": "good-motif", "domain": "size"}
@@ -28,7 +29,7 @@ CHANGES = [
 
 
 def names(words: str, dataset: str = "good-motif") -> list[str]:
-    return [row.name for row in competitors(words, dataset)]
+    return [one.name for one in rows(words, dataset)]
 
 
 def test_the_rows_of_the_paper_in_its_order() -> None:
@@ -36,23 +37,31 @@ def test_the_rows_of_the_paper_in_its_order() -> None:
     assert names("goodformer,erm , gsat,erm") == ["erm", "gsat", "goodformer"]
 
 
-def test_every_method_is_a_row() -> None:
-    """A new method without a row would be left out of every comparison."""
-    assert {row.method for row in PAPER} >= set(METHODS.entries)
+@pytest.fixture
+def mine() -> Iterator[None]:
+    """A method and a model that are registered and in no table of the paper."""
+    METHODS.add("mine", "goodformer.methods.erm:ERM")
+    MODELS.add("net", "goodformer.models.gin:GIN")
+    yield
+    METHODS.remove("mine")
+    MODELS.remove("net")
 
 
-def test_a_row_is_absent_until_its_parts_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"gsat", "gps"} <= set(names(ALL))
-    monkeypatch.delitem(METHODS.entries, "gsat")
-    monkeypatch.delitem(MODELS.entries, "gps")
-    assert not {"gsat", "gps", "gps-inputs"} & set(names(ALL))
-    with pytest.raises(InputError, match="unknown row 'gsat'"):
-        names("gsat")
+@pytest.mark.usefixtures("mine")
+def test_whatever_is_registered_is_a_row() -> None:
+    assert names("mine,erm,net") == ["erm", "mine", "erm on net"]
+    assert names("mine on gin,mine on gps") == ["mine", "mine on gps"]
+    assert row("mine on gps", "good-motif").title == "mine on GraphGPS"
+    assert row("mine", "good-hiv").configure({"name": "good-hiv"}).model["name"] == "gin-vn"
+    assert names("mine alike:default") == ["mine alike"]
+    assert names(ALL) == NAMES
+    with pytest.raises(InputError, match="mine"):
+        names("minne")
 
 
 @pytest.mark.parametrize("dataset", [BASIS, SIZE, SPURIOUS], ids=str)
 def test_all_rows_have_one_budget(dataset: dict[str, Any]) -> None:
-    configs = [row.configure(dataset, "compare") for row in competitors(ALL, dataset["name"])]
+    configs = [one.configure(dataset, "compare") for one in rows(ALL, dataset["name"])]
     assert {config.training.epochs for config in configs} == {4}
     assert {config.training.selection for config in configs} == {"ood_val"}
     assert len({str(config.dataset) for config in configs}) == 1
@@ -60,29 +69,29 @@ def test_all_rows_have_one_budget(dataset: dict[str, Any]) -> None:
 
 
 def test_gnns_have_a_virtual_node_where_the_benchmark_has() -> None:
-    row = competitor("irm", "good-motif")
-    assert (row.model_on("good-motif"), row.model_on("sp-motif"), row.model_on("good-hiv")) == ("gin", "gin", "gin-vn")
+    one = row("irm", "good-motif")
+    assert (one.model_on("good-motif"), one.model_on("sp-motif"), one.model_on("good-hiv")) == ("gin", "gin", "gin-vn")
 
 
 def test_any_pair_is_a_row() -> None:
-    row = competitor("vrex on goodformer", "good-motif")
-    assert (row.title, row.method, row.model) == ("VREx on GOODFormer", "vrex", "goodformer")
-    assert published("ood_test", configure(BASIS).dataset, row.published) is None
-    assert competitor("erm on gin", "good-motif").name == "erm"
-    assert competitor("erm on gin-vn", "good-motif").name == "erm on gin-vn"
+    one = row("vrex on goodformer", "good-motif")
+    assert (one.title, one.method, one.model) == ("VREx on GOODFormer", "vrex", "goodformer")
+    assert published("ood_test", configure(BASIS).dataset, one.published) is None
+    assert row("erm on gin", "good-motif").name == "erm"
+    assert row("erm on gin-vn", "good-motif").name == "erm on gin-vn"
     assert names("erm on goodformer,all")[-1] == "erm on goodformer"
 
 
 def test_a_row_under_another_preset() -> None:
-    row = competitor("goodformer:paper", "good-motif")
-    assert row.configure(BASIS).id == configure(BASIS, preset="paper").id
-    assert row.title == "GOODFormer (paper)"
-    assert published("ood_test", configure(BASIS).dataset, row.published) == (81.97, 16.74)
+    one = row("goodformer:paper", "good-motif")
+    assert one.configure(BASIS).id == configure(BASIS, preset="paper").id
+    assert one.title == "GOODFormer (paper)"
+    assert published("ood_test", configure(BASIS).dataset, one.published) == (81.97, 16.74)
     assert names("goodformer:default,goodformer:paper") == ["goodformer", "goodformer:paper"]
 
 
 def test_graphgps_with_goodformer_s_inputs() -> None:
-    config = competitor("gps-inputs", "good-motif").configure(BASIS)
+    config = row("gps-inputs", "good-motif").configure(BASIS)
     assert config.model["inputs"] == configure(BASIS).model["inputs"] != configure(BASIS, "erm", "gps").model["inputs"]
     assert (config.model["name"], config.method["name"]) == ("gps", "erm")
 
@@ -92,8 +101,8 @@ ALIKE = ["erm alike", "gsat alike", "ciga alike", "imold alike", "gps alike", "e
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_a_row_alike_has_what_goodformer_has_beside_its_method(name: str) -> None:
-    ours, plain = configure(BASIS), competitor(name.removesuffix(" alike"), "good-motif").configure(BASIS)
-    alike = competitor(name, "good-motif").configure(BASIS)
+    ours, plain = configure(BASIS), row(name.removesuffix(" alike"), "good-motif").configure(BASIS)
+    alike = row(name, "good-motif").configure(BASIS)
     for setting in ("inputs", "aggregation"):
         assert alike.model[setting] == ours.model[setting]
     assert alike.training.average == "ema"
@@ -104,14 +113,14 @@ def test_a_row_alike_has_what_goodformer_has_beside_its_method(name: str) -> Non
     }
     assert alike.method == plain.method
     assert alike.training.learning_rate == plain.training.learning_rate
-    assert published("ood_test", alike.dataset, competitor(name, "good-motif").published) is None
+    assert published("ood_test", alike.dataset, row(name, "good-motif").published) is None
 
 
 def test_what_a_model_does_not_have_is_not_given_to_it() -> None:
     """Graphormer has no messages to aggregate."""
-    config = competitor("graphormer alike", "good-motif").configure(BASIS)
+    config = row("graphormer alike", "good-motif").configure(BASIS)
     assert config.model["inputs"] == configure(BASIS).model["inputs"]
-    assert competitor("gsat alike:as_published", "good-motif").name == "gsat alike:as_published"
+    assert row("gsat alike:as_published", "good-motif").name == "gsat alike:as_published"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +141,7 @@ def test_unknown_rows_get_suggestions(words: str, sentence: str) -> None:
 
 
 def test_every_table_of_the_paper_is_whole() -> None:
-    paper = read_settings("paper")
+    paper = _figures()
     main = {key: rows for key, rows in paper["ood_test"].items() if not key.startswith("sp-motif")}
     assert len(main) == 7
     assert all([row for row in rows if ":" not in row] == NAMES for rows in main.values())
@@ -146,9 +155,9 @@ def test_every_table_of_the_paper_is_whole() -> None:
 
 
 def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
-    paper = read_settings("paper")
-    for rows in (*paper["ood_test"].values(), *paper["precision_at_10"].values()):
-        assert rows["goodformer"][0] == max(mean for mean, _ in rows.values())
+    paper = _figures()
+    for table in (*paper["ood_test"].values(), *paper["precision_at_10"].values()):
+        assert table["goodformer"][0] == max(mean for mean, _ in table.values())
 
 
 @pytest.mark.parametrize(
@@ -169,8 +178,8 @@ def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
         ("precision_at_10", SIZE, "gsat", None),
         ("ood_test", SIZE, "goodformer:without-entropy", (69.84, 6.48)),
         ("ood_test", {"name": "good-hiv", "domain": "size"}, "goodformer:mlp-predictor", (59.70, 3.06)),
-        ("ood_test", BASIS, competitor("goodformer:default-without-walks", "good-motif").published, None),
-        ("ood_test", BASIS, competitor("ciga:v1", "good-motif").published, None),
+        ("ood_test", BASIS, row("goodformer:default-without-walks", "good-motif").published, None),
+        ("ood_test", BASIS, row("ciga:v1", "good-motif").published, None),
         ("ood_test", {**BASIS, "shift": "concept"}, "erm", None),
         ("ood_test", {"name": "sp-motif", "bias": 0.8}, "gps", None),
     ],

@@ -202,9 +202,9 @@ def test_data_that_the_heading_names_have_tables_of_their_own() -> None:
 
 
 def test_rows_alike_do_not_stand_beside_the_papers_figure() -> None:
-    from goodformer.report.rows import competitor
+    from goodformer.report.rows import row
 
-    config = competitor("erm alike", "good-motif").configure({"name": "good-motif"})
+    config = row("erm alike", "good-motif").configure({"name": "good-motif"})
     line = tables.markdown([record(0, 0.5, config=config.to_dict())]).splitlines()[-1]
     assert "| default, aggregation=" in line
     assert "63.80" not in line

@@ -1,1 +1,1 @@
-"""The user's own graphs and molecules, from file to file: split, fit, predict, explain."""
+"""A user's own graphs and molecules, from file to file: split, fit, predict, explain."""

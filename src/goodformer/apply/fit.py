@@ -1,4 +1,4 @@
-"""From a file of molecules or graphs to a model that says what, why and how sure."""
+"""From a user's file of molecules or graphs to a fitted model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 
 from goodformer import files
 from goodformer.apply.predict import LISTED, notes_on, problems_of
-from goodformer.apply.trained import Meaning, Trained
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.benchmarks.table import Table, load_table
+from goodformer.data.benchmarks.table import load_table
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
@@ -25,90 +24,33 @@ from goodformer.engine.selection import RULES
 from goodformer.engine.store import Run
 from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
-from goodformer.uncertainty.uncertainty import Sureness
+from goodformer.spec import SPLIT_NAMES
 
 STEPS = 3000
-"""Steps a model is given by default: on few graphs that is many epochs."""
+"""Training steps by default: on few graphs that is many epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
 LEAST_AVERAGE = 10
-"""Steps over which weights are averaged at least."""
-PURPOSES = {"id_val": "to learn how sure an answer is", "val": "to choose the epoch"}
-"""What the parts are for that no fit can do without."""
-MODEL = "model.json"
-OURS = frozenset(
-    (
-        MODEL,
-        "weights.safetensors",
-        "sureness.json",
-        "sureness.safetensors",
-        "report.json",
-        "split.json",
-        "unreadable.csv",
-    )
+"""Smallest number of steps over which weights are averaged."""
+PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
+"""What the splits are needed for that no fit can do without."""
+MODEL, UNREADABLE = "model.json", "unreadable.csv"
+WRITTEN = frozenset(
+    (MODEL, "weights.safetensors", "sureness.json", "sureness.safetensors", "report.json", "split.json", UNREADABLE)
 )
-"""What a fit writes; a fit that was stopped while it wrote leaves some of it."""
-
-
-def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
-    """Settings that make a run long enough for its data, and stop it when it no longer improves.
-
-    Presets have the epochs of benchmarks with tens of thousands of graphs; a table of a thousand molecules needs more
-    passes. A rate that falls over all of them would still be high where a run is stopped, so it stays constant. Weights
-    are averaged over an epoch at most, where the preset averages over more steps than a small table's epoch has: the
-    average would still hold weights of the first steps when the run is stopped. What the user gave is left alone.
-
-    Args:
-        graphs: Number of training graphs.
-        config: The run as its preset has it.
-        given: Settings of the user, ``part.setting=value``.
-    """
-    if any(line.startswith("training.epochs=") for line in given):
-        return []
-    steps = max(math.ceil(graphs / config.training.batch_size), 1)
-    epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
-    patience = max(epochs // 4, LEAST_PATIENCE)
-    decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
-    return [
-        f"training.epochs={epochs}",
-        f"training.patience={patience}",
-        "training.schedule=constant",
-        f"training.average_decay={decay:.4g}",
-    ]
-
-
-def fit_benchmark(
-    config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
-) -> tuple[FittedModel, Run]:
-    """Train, and learn on validation graphs how sure the result may be."""
-    check_parts(config, benchmark)
-    run = train(config, runs, hardware, benchmark)
-    predictor = FittedModel.of_run(run, "best")
-    predictor.sureness = Sureness.fit(predictor, benchmark.splits["train"], benchmark.splits["id_val"])
-    return predictor, run
-
-
-def check_parts(config: RunConfig, benchmark: Benchmark) -> None:
-    """Refuse, before anything is trained, data without the graphs that choose the epoch or calibrate."""
-    for split in ("id_val", RULES[config.training.selection]):
-        if split is not None and not len(benchmark.splits[split]):
-            count = counted(sum(map(len, benchmark.splits.values())), "row")
-            raise InputError(
-                f"of {count} with a graph and a label none is left {PURPOSES[split]} ({split}); give more rows, or "
-                "split them otherwise."
-            )
+"""Files that a fit writes; an interrupted fit may leave some of them."""
 
 
 @dataclass(frozen=True)
 class OwnFile:
-    """Where a model's data come from and what is asked of them.
+    """A user's data file and the task.
 
     Attributes:
         path: A table, an SDF or JSON lines file, or a TU folder.
         target: Columns to predict.
-        smiles: Column of the SMILES, where there is one.
+        smiles: Column of the SMILES, if there is one.
         split: How test data will differ, see `goodformer.data.splits.splitters.make_split`.
-        seed: Decides what is random in the split.
+        seed: Seed of the split.
     """
 
     path: Path
@@ -119,7 +61,7 @@ class OwnFile:
 
     @property
     def dataset(self) -> dict[str, Any]:
-        """The same as the data set ``table``, by which the run can be trained again."""
+        """The same as settings of the data set ``table``, which the run records."""
         return {
             "name": "table",
             "path": str(self.path),
@@ -142,101 +84,125 @@ def fit_file(
     hardware: Hardware | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Fit a model to a file and write it, its report and its split into a folder.
+    """Fit a model to a file; write the model, its report and its split into a folder.
 
-    The run lies in ``runs`` like any other, so that a stopped fit goes on when it is called again.
+    The run is stored in ``runs``, so that an interrupted fit continues when it is called again.
 
     Args:
         source: The data.
-        out: Folder of the model.
+        out: Folder of the fitted model.
         method: Name of a method.
-        model: Name of a model; the method's usual one if not given.
-        preset: Which of the method's presets to start from.
+        model: Name of a model; by default the one the method is published with.
+        preset: Preset of the method to start from.
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
-        seed: Of everything random in the run.
-        runs: Where run folders lie.
+        seed: Seed of the run.
+        runs: Folder of the runs.
         hardware: Where to compute.
-        warn: Told before training, in one sentence, what speaks against the split.
+        warn: Called before training with each sentence on a weakness of the split.
 
     Returns:
-        What ``report.json`` holds.
+        The content of ``report.json``.
     """
     folder = Path(out)
-    check_folder(folder)
-    with fresh_folder(folder):  # what cannot be written is said before anything is trained
+    earlier = (folder / MODEL).is_file()
+    found = folder.iterdir() if folder.is_dir() and not earlier else ()
+    if any(one.name not in WRITTEN and not one.name.startswith(".") for one in found):
+        raise InputError(f"{folder} holds other files; choose a new folder for the model.")
+    with fresh_folder(folder):  # fails before training if the folder cannot be written
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
-        benchmark = table.benchmark()
+        benchmark, collection, labels = table.benchmark(), table.collection, table.labels
         plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
         config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
-        check_parts(config, benchmark)  # before the warnings: one sentence is enough where nothing can be fitted
-        warned = _warnings(table, folder)
-        if warn:
-            for sentence in warned:
-                warn(sentence)
-        predictor, run = fit_benchmark(config, benchmark, runs, hardware)
-        smiles = None if table.collection.smiles is None else source.smiles
-        Trained(predictor, Meaning(smiles, dict(table.labels.classes))).save(out)
-        report = _report(table, run, predictor)
-        report["notes"] = [*warned, *notes_on(source.path, source.smiles, predictor)]
-        _write(folder, report, table)
+        check_parts(config, benchmark)  # before the warnings: an error makes them pointless
+        replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
+        warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
+        for sentence in warned if warn else ():
+            warn(sentence)
+        fitted, run = fit_benchmark(config, benchmark, runs, hardware)
+        fitted.smiles = None if collection.smiles is None else source.smiles
+        fitted.classes = dict(labels.classes)
+        fitted.save(folder)
+        summary = run.summary or {}
+        copied = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
+        problems = problems_of(collection)
+        report = {
+            "file": table.path.name,
+            "rows": collection.count,
+            "graphs": len(collection.graphs),
+            "unreadable": len(problems),
+            "problems": problems[:LISTED],
+            "targets": list(labels.targets),
+            "classes": dict(labels.classes),
+            "split": table.split.by,
+            "counts": table.split.counts(),
+            "distance": distance_report(table.split, collection, labels.y),
+            **{name: summary.get(name) for name in copied},
+            "run": run.folder.name,
+            "notes": [*warned, *notes_on(fitted, source.path)],
+        }
+        files.write_json(folder / "report.json", report)
+        table.split.save(folder / "split.json")
+        (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
+        if problems:
+            with RowWriter(folder / UNREADABLE, list(problems[0])) as writer:
+                writer.write({name: [problem[name] for problem in problems] for name in problems[0]})
     return {**report, "folder": str(out)}
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse to write a model among files of another kind."""
-    if not folder.is_dir() or (folder / MODEL).is_file():
-        return
-    if any(one.name not in OURS and not one.name.startswith(".") for one in folder.iterdir()):
-        raise InputError(f"{folder} holds other files; choose a new folder for the model.")
+def fit_benchmark(
+    config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
+) -> tuple[FittedModel, Run]:
+    """Train a run and fit the uncertainty of its best weights to ID validation graphs."""
+    check_parts(config, benchmark)
+    run = train(config, runs, hardware, benchmark)
+    return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
+
+
+def check_parts(config: RunConfig, benchmark: Benchmark) -> None:
+    """Raise, before training, if no graphs are left to choose the epoch or to calibrate."""
+    for split in ("id_val", RULES[config.training.selection]):
+        if split is not None and not len(benchmark.splits[split]):
+            rows = counted(sum(map(len, benchmark.splits.values())), "usable row")
+            raise InputError(
+                f"no rows left for {PURPOSES[split]} ({SPLIT_NAMES[split]}, {split}) out of {rows}; "
+                "give more rows, or choose another split."
+            )
+
+
+def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
+    """Return settings that adapt the length of training to the number of graphs; none if the user set the epochs.
+
+    The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
+    needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
+    that point. Weights are averaged over at most one epoch, so that the average does not contain the first steps.
+
+    Args:
+        graphs: Number of training graphs.
+        config: The run with the settings of its preset.
+        given: Settings of the user, ``part.setting=value``.
+    """
+    if any(line.startswith("training.epochs=") for line in given):
+        return []
+    steps = max(math.ceil(graphs / config.training.batch_size), 1)
+    epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
+    decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
+    return [
+        f"training.epochs={epochs}",
+        f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
+        "training.schedule=constant",
+        f"training.average_decay={decay:.4g}",
+    ]
 
 
 @contextmanager
 def fresh_folder(folder: Path) -> Iterator[None]:
-    """A folder to write into; folders that were made for it are gone again where nothing came of it."""
+    """Create a folder; if the block fails, remove the folders created for it unless they hold something."""
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         files.make_folder(folder)
         yield
     except BaseException:
-        with suppress(OSError):  # one that holds something stays, and so do those above it
+        with suppress(OSError):
             for one in made:
                 one.rmdir()
         raise
-
-
-def _warnings(table: Table, folder: Path) -> list[str]:
-    """What a user should know before minutes of training, a sentence each."""
-    replaced = f"{folder} holds an earlier model, which this one replaces." if (folder / MODEL).is_file() else ""
-    weak = weak_parts(table.split, table.collection, table.labels)
-    return [note for note in (replaced, *table.notes, weak) if note]
-
-
-def _report(table: Table, run: Run, predictor: FittedModel) -> dict[str, Any]:
-    """What was fitted to what, and what it is worth."""
-    collection, summary = table.collection, run.summary or {}
-    wanted = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
-    return {
-        "file": table.path.name,
-        "rows": collection.count,
-        "graphs": len(collection.graphs),
-        "unreadable": len(collection.rejected),
-        "problems": problems_of(collection)[:LISTED],
-        "targets": list(table.labels.targets),
-        "classes": dict(table.labels.classes),
-        "split": table.split.by,
-        "counts": table.split.counts(),
-        "distance": distance_report(table.split, collection, table.labels.y),
-        **{name: summary.get(name) for name in wanted},
-        "run": run.folder.name,
-    }
-
-
-def _write(folder: Path, report: dict[str, Any], table: Table) -> None:
-    """Report, split and unreadable rows beside the model."""
-    files.write_json(folder / "report.json", report)
-    table.split.save(folder / "split.json")
-    problems, listed = problems_of(table.collection), folder / "unreadable.csv"
-    listed.unlink(missing_ok=True)  # of an earlier fit into the same folder
-    if problems:
-        with RowWriter(listed, list(problems[0])) as writer:
-            writer.write({name: [problem[name] for problem in problems] for name in problems[0]})

@@ -1,9 +1,9 @@
-"""A table of answers beside a table of molecules or graphs, however long it is."""
+"""Predict every row of a user's file, block by block."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -11,27 +11,25 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from goodformer.apply.trained import Trained, fresh_names
-from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, separator_note
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.registry import InputError
 
 BLOCK = 1024
-"""Rows read, predicted and written at a time."""
+"""Rows that are read, predicted and written at a time."""
 LISTED = 20
-"""Unreadable rows a report names."""
+"""Unreadable rows that a report lists."""
 PROBLEM = "problem"
 LINE = re.compile(r"\bline \d+\b")
-"""What the reason names where a line of JSON is a graph, but none that the model reads."""
+"""Occurs in the reason if a line of JSON is a graph but does not fit the model."""
 Columns = dict[str, list[Any]]
 Watch = Callable[[int], None]
-"""Told how many rows are done."""
+"""Called with the number of finished rows."""
 
 
 def predict_file(
-    model: Trained,
+    model: FittedModel,
     path: str | Path,
     out: str | Path,
     level: float | None = None,
@@ -39,70 +37,60 @@ def predict_file(
     size: int = BLOCK,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
-    """Predict every row of a file and write it, with its answers, into another.
+    """Predict every row of a file and write the rows with their predictions into another file.
 
-    The order of rows and all their columns are kept. A row that cannot be read has empty answers and says why in the
-    column ``problem``. Rows pass through in blocks, so a file may be larger than memory, and nothing is at ``out``
-    before the last of them is written.
+    Rows keep their order and all their columns. A row that cannot be read has empty predictions and the reason in the
+    column ``problem``. Rows pass through in blocks, so a file may be larger than memory. ``out`` appears when all rows
+    are written.
 
     Args:
-        model: What predicts.
+        model: A fitted model.
         path: Rows to predict, see `goodformer.data.readers.rows.read_blocks`.
-        out: Where to write them; the suffix says how (csv, tsv, parquet, json, jsonl).
-        level: Share of conformal sets that should hold the truth, 0.9 for example; no sets where not given.
-        smiles: Column of the SMILES; that of the training file where not given.
-        size: Rows of a block; changes no answer.
-        watch: Told how many rows are done.
+        out: Where to write them; the extension sets the format (csv, tsv, parquet, json, jsonl).
+        level: Level of conformal sets, for example 0.9; no sets by default.
+        smiles: Column of the SMILES; by default that of the training file.
+        size: Rows per block; it does not change the predictions.
+        watch: Called with the number of finished rows.
 
     Returns:
-        Counts of rows, of unreadable ones with the first reasons, and of those outside the domain; under ``failure``
-        one sentence where no row at all could be read.
+        Counts of rows, of unreadable rows with the first reasons, and of rows outside the domain; ``failure`` holds
+        one sentence if no row could be read.
     """
-    _check_out(Path(path), Path(out))
+    if Path(out).is_dir():
+        raise InputError(f"{out} is a folder; name a file for the answers, for example {Path(out) / 'answers.csv'}.")
+    check_apart(path, out, "answers")
     with Answers(model, out, level) as answers:
         for block in model_blocks(model, path, smiles, size):
-            answers.write(block, said_of(model, block.collection))
+            found = block.collection.graphs
+            answers.write(block, model.predict(found) if len(found) else None)
             if watch:
                 watch(answers.rows)
         if not answers.rows:
-            raise InputError(f"{path} holds no row; give at least one to predict.")
-    notes = notes_on(path, smiles_column(model, smiles), model.predictor)
-    report = answers.report()
-    return {**report, "failure": _failure(model, Path(path), report), "notes": notes, "out": str(out)}
-
-
-def _failure(model: Trained, path: Path, report: dict[str, Any]) -> str | None:
-    """Why there is not a single answer; None where there is one."""
-    if report["unreadable"] < report["rows"]:
-        return None
-    first = str(report["problems"][0]["reason"]).rstrip(".")
-    if path.suffix.lower() == ".jsonl" and model.predictor.file.features == FEATURES and LINE.search(first):
-        return f"no row could be read: {path} holds graphs, and this is a model of molecules; give it SMILES or an SDF."
-    return f"no row could be read: {first}."
-
-
-def _check_out(path: Path, out: Path) -> None:
-    """Refuse to write answers over the rows they are about, or to what is no file."""
-    if out.is_dir():
-        raise InputError(f"{out} is a folder; name a file for the answers, for example {out / 'answers.csv'}.")
-    check_apart(path, out, "answers")
+            raise InputError(f"{path} has no rows; give at least one to predict.")
+    report, failure = answers.report(), None
+    if report["unreadable"] == report["rows"]:
+        reason = str(report["problems"][0]["reason"]).rstrip(".")
+        if Path(path).suffix.lower() == ".jsonl" and model.molecular and LINE.search(reason):
+            reason = f"{path} holds graphs, but the model reads molecules; give SMILES or an SDF file"
+        failure = f"no row could be read: {reason}."
+    return {**report, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
 
 
 class Answers:
-    """A table of rows with their answers, written block by block, and what there is to say of it.
+    """A table of rows with their predictions, written block by block.
 
     Args:
-        model: What predicts.
-        path: The table; the first block tells its columns.
-        level: That of conformal sets; none where not given.
+        model: A fitted model.
+        path: The file to write; the first block decides its columns.
+        level: Level of conformal sets; no sets by default.
 
     Attributes:
-        rows: How many are written.
+        rows: Rows written so far.
     """
 
-    def __init__(self, model: Trained, path: str | Path, level: float | None = None) -> None:
+    def __init__(self, model: FittedModel, path: str | Path, level: float | None = None) -> None:
         self.model, self.path, self.level = model, path, level
-        self.rows, self.unusual = 0, 0
+        self.rows, self.outside = 0, 0
         self.problems: list[dict[str, Any]] = []
         self._files = ExitStack()
         self._writer: RowWriter | None = None
@@ -113,131 +101,92 @@ class Answers:
     def __exit__(self, *error: Any) -> bool | None:
         return self._files.__exit__(*error)
 
-    def write(self, block: Block, said: Predictions | None) -> None:
-        """Add the rows of a block."""
-        answers = answer_block(self.model, block, said, self.level)
-        names = fresh_names(list(answers), block.columns)
+    def write(self, block: Block, answer: Predictions | None) -> None:
+        """Add the rows of a block; ``answer`` is None if none of them can be read."""
+        collection = block.collection
+        places = [int(row) - block.first for row in collection.rows]
+        columns: Columns = {}
+        for name, values in answer_columns(self.model, answer, self.level).items():
+            columns[name] = [None] * collection.count
+            for place, value in zip(places, values, strict=True):
+                columns[name][place] = value
+        self.outside += sum(value is True for value in columns.get("outside", []))
+        columns[PROBLEM] = [None] * collection.count
+        for rejected in collection.rejected:
+            columns[PROBLEM][rejected.row - block.first] = rejected.reason
+        names = fresh_names(list(columns), block.columns)
         if self._writer is None:
             self._writer = self._files.enter_context(RowWriter(self.path, [*block.columns, *names]))
-        self._writer.write({**block.columns, **dict(zip(names, answers.values(), strict=True))})
-        self.rows += block.collection.count
-        self.unusual += sum(value is True for value in answers.get("outside", []))
-        self.problems += problems_of(block.collection)
+        self._writer.write({**block.columns, **dict(zip(names, columns.values(), strict=True))})
+        self.rows += collection.count
+        self.problems += problems_of(collection)
 
     def report(self) -> dict[str, Any]:
-        """Counts of rows, of unreadable ones, and of those outside the domain; None where nobody can tell."""
-        sureness = self.model.predictor.sureness
+        """Return counts of rows, of unreadable rows, and of rows outside the domain (None without uncertainty)."""
         return {
             "rows": self.rows,
             "unreadable": len(self.problems),
             "problems": self.problems[:LISTED],
-            "outside": None if sureness is None else self.unusual,
+            "outside": None if self.model.uncertainty is None else self.outside,
         }
 
 
-def model_blocks(model: Trained, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
-    """The rows of a file as the model reads them."""
-    return read_blocks(path, smiles_column(model, smiles), size, model.predictor.file.features)
-
-
-def smiles_column(model: Trained, given: str | None) -> str:
-    """The column of the SMILES: the one given, or that of the training file."""
-    return given or model.meaning.smiles or "smiles"
-
-
-def notes_on(path: str | Path, smiles: str, predictor: FittedModel) -> list[str]:
-    """What a user should know of how a file was read and of how sure answers can be, a sentence each."""
-    read = separator_note(path, smiles)
-    return [*([read] if read else []), *(predictor.sureness.notes if predictor.sureness else ())]
-
-
-def said_of(model: Trained, collection: Collection) -> Predictions | None:
-    """What is predicted of a collection's graphs; None where none of its rows can be read."""
-    return model.predictor.predict(collection.graphs) if len(collection.graphs) else None
-
-
-def answer_block(model: Trained, block: Block, said: Predictions | None, level: float | None = None) -> Columns:
-    """Columns of answers for the rows of a block; empty where a row cannot be read."""
-    collection = block.collection
-    places = [int(row) - block.first for row in collection.rows]
-    answers: Columns = empty_answers(model, level) if said is None else answer(model, said, level)
-    columns: Columns = {name: _spread(values, places, collection.count) for name, values in answers.items()}
-    columns[PROBLEM] = [None] * collection.count
-    for rejected in collection.rejected:
-        columns[PROBLEM][rejected.row - block.first] = rejected.reason
-    return columns
-
-
-def answer(model: Trained, said: Predictions, level: float | None = None) -> Columns:
-    """What the model says of each graph: class, calibrated probabilities, domain score, conformal set."""
-    columns = predicted_columns(model, said)
-    if said.domain_score is not None and said.outside is not None:
-        columns["domain_score"] = _rounded(said.domain_score)
-        columns["outside"] = said.outside.tolist()
-    if level is not None:
-        columns["set"] = _sets(model, said.logits, level)
-    return columns
-
-
-def predicted_columns(model: Trained, said: Predictions) -> Columns:
-    """The predicted class and the probability of every class, or of every binary target."""
-    shares = said.probabilities if said.calibrated is None else said.calibrated  # (B, C)
-    meaning, task = model.meaning, model.predictor.file.task
-    if task.kind == "binary" and task.outputs > 1:
-        return _many_targets(model, said.classes, shares)
-    if task.kind == "binary":
-        shares = torch.cat((1 - shares, shares), 1)  # (B, 2)
-    (names,) = meaning.classes.values()
-    columns: Columns = {"predicted": [names[code] for code in said.classes.flatten().tolist()]}
-    columns |= {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(names)}
-    return columns
-
-
-def _many_targets(model: Trained, classes: Tensor, shares: Tensor) -> Columns:
-    """Class of each of several binary targets, and the probability of the second of its two."""
-    columns: Columns = {}
-    for place, (target, names) in enumerate(model.meaning.classes.items()):
-        columns[f"{target}_predicted"] = [names[code] for code in classes[:, place].tolist()]
-        columns[f"{target}_p_{names[1]}"] = _rounded(shares[:, place])
-    return columns
-
-
-def _sets(model: Trained, logits: Tensor, level: float) -> list[str]:
-    """The names of the classes in each conformal set, separated by ``|``."""
-    sureness, meaning, task = model.predictor.sureness, model.meaning, model.predictor.file.task
-    if sureness is None:
-        raise InputError("the model knows no conformal sets; fit it by goodformer fit, or leave --sets out.")
-    if task.kind == "binary" and task.outputs > 1:
-        raise InputError("conformal sets are for one target; this model predicts several, leave --sets out.")
-    chosen = sureness.sets(logits, level)  # (B, C), or (B, 1, 2) for a binary target
-    rows, (names,) = chosen.reshape(len(logits), -1).tolist(), meaning.classes.values()
-    return ["|".join(name for name, inside in zip(names, row, strict=True) if inside) for row in rows]
-
-
-def empty_answers(model: Trained, level: float | None) -> Columns:
-    """The columns of `answer` without a row, for a block of which nothing can be read."""
-    meaning, task = model.meaning, model.predictor.file.task
-    if task.kind == "binary" and task.outputs > 1:
-        pairs = meaning.classes.items()
-        names = [f"{target}_{part}" for target, pair in pairs for part in ("predicted", f"p_{pair[1]}")]
+def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:
+    """Return class, probabilities, domain score and conformal set, one value per graph; empty columns for None."""
+    several = model.task.kind == "binary" and model.task.outputs > 1
+    if answer is None:
+        none = torch.zeros(0, model.task.outputs)
+        codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
+        domain = (none, none[:, 0], none[:, 0].bool()) if model.uncertainty else ()
+        answer = Predictions(none, none, codes, None, *domain)
+    shares, columns = answer.best_probabilities, {}  # (B, C)
+    if several:
+        for place, (target, names) in enumerate(model.classes.items()):
+            columns[f"{target}_predicted"] = [names[code] for code in answer.classes[:, place].tolist()]
+            columns[f"{target}_p_{names[1]}"] = _rounded(shares[:, place])
     else:
-        names = ["predicted", *(f"p_{name}" for pair in meaning.classes.values() for name in pair)]
-    names += ["domain_score", "outside"] if model.predictor.sureness is not None else []
-    return {name: [] for name in (*names, *(["set"] if level is not None else []))}
-
-
-def _spread(values: list[Any], places: list[int], count: int) -> list[Any]:
-    """Values at their places among ``count`` rows, None elsewhere."""
-    column: list[Any] = [None] * count
-    for place, value in zip(places, values, strict=True):
-        column[place] = value
-    return column
+        (names,) = model.classes.values()
+        shares = torch.cat((1 - shares, shares), 1) if model.task.kind == "binary" else shares
+        columns["predicted"] = [names[code] for code in answer.classes.flatten().tolist()]
+        columns |= {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(names)}
+    if answer.domain_score is not None and answer.outside is not None:
+        columns["domain_score"] = _rounded(answer.domain_score)
+        columns["outside"] = answer.outside.tolist()
+    if level is None:
+        return columns
+    if model.uncertainty is None:
+        raise InputError("this model has no conformal sets; fit it with goodformer fit, or leave --sets out.")
+    if several:
+        raise InputError("conformal sets need a model with one target; this one has several. Leave --sets out.")
+    inside = model.uncertainty.sets(answer.logits, level)  # (B, C), or (B, 1, 2) for a binary target
+    rows = inside.reshape(len(answer), len(names)).tolist()
+    columns["set"] = ["|".join(name for name, held in zip(names, row, strict=True) if held) for row in rows]
+    return columns
 
 
 def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.double().tolist()]
 
 
+def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
+    """Return the rows of a file as the model reads them."""
+    return read_blocks(path, smiles or model.smiles or "smiles", size, model.features)
+
+
+def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None) -> list[str]:
+    """Return sentences on how a file was read and on limits of the model's uncertainty."""
+    read = separator_note(path, smiles or model.smiles or "smiles")
+    return [*([read] if read else []), *(model.uncertainty.notes if model.uncertainty else ())]
+
+
 def problems_of(collection: Collection) -> list[dict[str, Any]]:
-    """Rows that cannot be read, counted from 1 as people do."""
+    """Return the rows that cannot be read, counted from 1."""
     return [{"row": one.row + 1, "text": one.text, "reason": one.reason} for one in collection.rejected]
+
+
+def fresh_names(wanted: Sequence[str], taken: Sequence[str] | dict[str, Any]) -> list[str]:
+    """Return names for new columns; all get a prefix, repeatedly, while one of them is taken by an input column."""
+    names = list(wanted)
+    while set(taken) & set(names):
+        names = [f"goodformer_{name}" for name in names]
+    return names

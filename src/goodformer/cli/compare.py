@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """Format of a table."""
 
     text = "text"
     markdown = "markdown"
@@ -27,31 +27,29 @@ class Format(StrEnum):
 
 
 SUFFIXES = {".txt": Format.text, ".md": Format.markdown, ".tex": Format.latex, ".json": Format.json}
-"""Formats by how a file's name ends."""
+"""Formats by file extension."""
 STDOUT = Path("-")
 FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="How tables are written; by default as the file's name ends, or text.")
+    Format | None, typer.Option("--format", help="Format of tables; default: by the extension of the file, or text.")
 ]
 
 
 def command(
     dataset: Annotated[str, typer.Option(help="Data set, e.g. good-motif; see goodformer datasets.")],
-    domain: Annotated[str | None, typer.Option(help="What shifts, e.g. basis or size.")] = None,
-    shift: Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Attribute that shifts, e.g. basis or size.")] = None,
+    shift: Annotated[str | None, typer.Option(help="Kind of shift: covariate, concept or none.")] = None,
     methods: Annotated[
-        str, typer.Option(metavar="ROW,ROW", help="Rows: all, or names, METHOD on MODEL, ROW:PRESET.")
+        str, typer.Option(metavar="ROW,ROW", help="Rows: all, names, METHOD on MODEL, ROW:PRESET.")
     ] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds each row is trained with.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per row.")] = 3,
     budget: Annotated[str, typer.Option(help=f"The same for all rows: {options.BUDGETS}.")] = "compare",
     overrides: options.Set = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at a time, each in its own process.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")] = 2,
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
     records: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Take finished runs from these records, too; for --table-only by default results."
-        ),
+        typer.Option(metavar="FILE", help="Also use the runs of these records; default with --table-only: results."),
     ] = None,
     table_only: Annotated[bool, typer.Option("--table-only", help="Train nothing.")] = False,
     export: Annotated[
@@ -64,7 +62,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train many methods on one benchmark under one budget and show them beside the paper's figures.
+    """Train many methods on one benchmark under one budget and show them beside the paper's numbers.
 
     [bold]Examples[/bold]
 
@@ -74,133 +72,109 @@ def command(
       goodformer compare --dataset good-motif --methods "all,erm on goodformer,goodformer:paper"
       goodformer compare --dataset good-motif --table-only -o table.tex
 
-    Finished runs are taken as they are and stopped ones go on, so the same command can be given again at any time. A
-    run that fails stops no other; the exit code is then 1.
+    Finished runs are reused and stopped runs are continued, so the same command can be given again at any time. A run
+    that fails does not stop the others; the exit code is then 1.
     """
     chosen = chosen_format(form, out)
     with output.working():
         from goodformer.engine.store import export_results
-        from goodformer.executors import local as runner
         from goodformer.report import compare
+        from goodformer.report.records import finished
 
-        sources = recorded(records) if table_only else records or []
+        sources = record_sources(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
         plan = compare.plan({"name": dataset, **given}, methods, seeds, budget, overrides or [])
-        known = compare.records(plan, runs, sources)
+        known = compare.known_records(plan, runs, sources)
         failures: dict[str, str] = {}
-        if not table_only:
+        if not table_only and (missing := plan.missing(known)):
+            from goodformer.data import load_benchmark
+            from goodformer.executors import local
+
+            load_benchmark(**missing[0].dataset)  # missing data are one error, not one failure per run
             with watching(quiet) as watch:
-                failures = compare.train(plan, runs, jobs, threads, known, watch)
-            known = compare.records(plan, runs, sources)
+                failures = local.complete(missing, runs, jobs, threads, watch)
+            known = compare.known_records(plan, runs, sources)
         if export:
-            export_results(runner.finished(plan.configs.values(), runs), export)
-    deliver(compare.report(plan, known, failures), chosen, out, as_json)
+            export_results(finished(plan.configs.values(), runs), export)
+        report = compare.report(plan, known, failures)
+        table = compare.table(report)
+    made = {
+        Format.text: lambda: table.text(output.width()),
+        Format.markdown: table.markdown,
+        Format.latex: table.latex,
+        Format.json: lambda: output.document_text(report),
+    }
+    print_or_save(made, chosen, out, as_json)
     if failures:
         raise typer.Exit(1)
 
 
-def recorded(given: list[Path] | None) -> list[Path]:
-    """Where records are read from: what was given, else the folder of records where there is one."""
+def record_sources(given: list[Path] | None) -> list[Path]:
+    """Return the files and folders of records: those given, else the folder ``results`` if it exists."""
     return given or [path for path in (options.RESULTS,) if path.is_dir()]
 
 
 def chosen_format(form: Format | None, out: Path | None) -> Format:
-    """The format asked for, else that of the file's name."""
+    """Return the format asked for, else the one of the file's extension."""
     from goodformer.registry import InputError
 
     if form or out is None or out == STDOUT:
         return form or Format.text
     if out.suffix not in SUFFIXES:
-        raise InputError(f"{out} does not end as a table does; end it in {', '.join(SUFFIXES)}, or give --format.")
+        raise InputError(f"{out}: unsupported file extension; use {', '.join(SUFFIXES)}, or give --format.")
     return SUFFIXES[out.suffix]
 
 
-def deliver(report: dict[str, Any], form: Format, out: Path | None, as_json: bool = False) -> None:
-    """Print the table; with a file, write it there and print it for people."""
-    from goodformer.report import sheets
-
-    columns, rows = sheets.grid(report)
-    body = (columns, rows, sheets.title(report), sheets.note(report))
-    made: dict[Format, Callable[[], str]] = {
-        Format.text: lambda: output.table_text(*body),
-        Format.markdown: lambda: sheets.markdown(report),
-        Format.latex: lambda: sheets.latex(report),
-        Format.json: lambda: output.document_text(report),
-    }
-    print_or_save(made, form, out, lambda: output.table(*body, parted=True), as_json)
-
-
 def print_or_save(
-    made: Mapping[Format, Callable[[], str]],
-    form: Format,
-    out: Path | None,
-    show: Callable[[], None],
-    as_json: bool = False,
+    made: Mapping[Format, Callable[[], str]], form: Format, out: Path | None, as_json: bool = False
 ) -> None:
-    """Print what is made in a format; with a file, write it there and print it for people.
+    """Print a result; with a file, write it there in the chosen format and print it as text.
 
     Args:
-        made: What makes the text of each format.
-        form: The format wanted.
-        out: The file, if any; ``-`` is none.
-        show: What shows it on a terminal.
+        made: The function that makes the text of each format.
+        form: The chosen format.
+        out: The file, if any; ``-`` is stdout.
         as_json: Print JSON in any case.
     """
     file = None if out == STDOUT else out
     if file:
         output.save_text(made[form](), file)
         typer.echo(f"written to {file}", err=True)
-    shown = Format.json if as_json else Format.text if file else form
-    if shown is Format.text and sys.stdout.isatty():
-        show()
-    else:
-        typer.echo(made[shown]())
+    typer.echo(made[Format.json if as_json else Format.text if file else form]())
 
 
 @contextmanager
 def watching(quiet: bool) -> Iterator[Callable[[Status], None] | None]:
-    """Something to call with how far the runs are: a bar on a terminal, else a line a finished run."""
+    """Yield the function that shows progress: a bar on a terminal, else one line whenever a run has ended."""
     if quiet:
         yield None
-    elif sys.stderr.isatty():
-        with _bar() as show:
-            yield show
+    elif not sys.stderr.isatty():
+        ended = -1
+
+        def line(status: Status) -> None:
+            nonlocal ended
+            if status.ended != ended:
+                ended = status.ended
+                typer.echo(summary(status), err=True)
+
+        yield line
     else:
-        yield _lines()
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
 
+        columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+        with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as progress:
+            task = progress.add_task("starting")
 
-@contextmanager
-def _bar() -> Iterator[Callable[[Status], None]]:
-    """A bar over all epochs, and under it what is being trained."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+            def bar(status: Status) -> None:
+                words = "\n".join([summary(status), *status.running])
+                progress.update(task, total=max(status.epochs, 1), completed=status.epochs_done, description=words)
 
-    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as progress:
-        task = progress.add_task("starting")
-
-        def show(status: Status) -> None:
-            words = "\n".join([summary(status), *status.running])
-            progress.update(task, total=max(status.epochs, 1), completed=status.epochs_done, description=words)
-
-        yield show
-
-
-def _lines() -> Callable[[Status], None]:
-    """A line whenever a run has ended."""
-    last = -1
-
-    def show(status: Status) -> None:
-        nonlocal last
-        if status.ended != last:
-            last = status.ended
-            typer.echo(summary(status), err=True)
-
-    return show
+            yield bar
 
 
 def summary(status: Status) -> str:
-    """How far things are, in one line."""
+    """Return the progress in one line."""
     from goodformer.report.pace import duration
 
     failed = f" ({status.failed} failed)" if status.failed else ""

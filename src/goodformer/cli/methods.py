@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ app = typer.Typer(name="methods", invoke_without_command=True)
 
 @app.callback()
 def _default(context: typer.Context, as_json: options.Json = False) -> None:
-    """Methods (what is minimised) and models (what reads the graph), and the settings of each.
+    """List methods (training objectives) and models (architectures), and show the settings of each.
 
     [bold]Examples[/bold]
 
@@ -33,12 +33,15 @@ def show_all(as_json: options.Json = False) -> None:
 
       goodformer methods list --json
     """
-    from goodformer.cli import cards
+    from goodformer.methods import METHODS
+    from goodformer.models import MODELS
 
-    rows = [
-        {"kind": kind, "name": name, "in_words": in_words(build), "about": cards.sentence(build)}
-        for kind, name, build in _entries()
-    ]
+    rows = []
+    for registry in (METHODS, MODELS):
+        for name in registry:
+            found = registry.describe(name)
+            about = found.about.partition("\n")[0]
+            rows.append({"kind": registry.kind, "name": name, "in_words": found.in_words, "about": about})
     if as_json:
         output.document(rows)
         return
@@ -49,7 +52,8 @@ def show_all(as_json: options.Json = False) -> None:
 
 @app.command("show")
 def show_one(
-    name: Annotated[str, typer.Argument(help="A method or model; one name may be both.")], as_json: options.Json = False
+    name: Annotated[str, typer.Argument(help="A method or a model; both are shown if both have the name.")],
+    as_json: options.Json = False,
 ) -> None:
     """Show a method or model: what it does, its formula, paper and settings.
 
@@ -59,30 +63,17 @@ def show_one(
       goodformer train good-motif --set model.dim=64 --set method.entropy_weight=0
     """
     from goodformer.cli import cards
-    from goodformer.registry import unknown
-
-    found = [
-        {**cards.card(kind, entry, build), "in_words": in_words(build)}
-        for kind, entry, build in _entries()
-        if entry == name
-    ]
-    if not found:
-        raise unknown("method or model", name, {entry for _, entry, _ in _entries()})
-    if as_json:
-        output.document(found)
-        return
-    for card in found:
-        cards.show(card)
-
-
-def in_words(build: type) -> str:
-    """What a method or model does and when to choose it; empty where nobody has said it of this very class."""
-    return str(vars(build).get("in_words", ""))
-
-
-def _entries() -> list[tuple[str, str, Any]]:
-    """Kind, name and class of everything registered."""
+    from goodformer.errors import unknown
     from goodformer.methods import METHODS
     from goodformer.models import MODELS
 
-    return [(registry.kind, name, build) for registry in (METHODS, MODELS) for name, build in registry.entries.items()]
+    found = [(one.kind, one.describe(name)) for one in (METHODS, MODELS) if name in one]
+    if not found:
+        raise unknown("method or model", name, {*METHODS, *MODELS})
+    if as_json:
+        output.document([{**cards.card(kind, name, one), "in_words": one.in_words} for kind, one in found])
+        return
+    for kind, one in found:
+        words = f"{one.in_words}\n\n" if one.in_words else ""
+        typer.echo(f"{kind} {name}\n\n{words}{one.about}\n")
+        cards.show_settings(one)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder that holds the runs.")]
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder of the runs.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or the start of its name or id.")]
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A folder that goodformer fit wrote, or a run's folder or id.")
+    str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
-Weights = Annotated[str, typer.Option(help="Which weights: best (by the selection rule) or last.")]
+Weights = Annotated[str, typer.Option(help="Weights to use: best (by the selection rule) or last.")]
 RESULTS = Path("results")
-"""Where records are kept and read from, unless told otherwise."""
+"""Default folder of records."""
 BUDGETS = "full, short, quick, compare or quickstart"
-"""Names of the budgets, which are read from their file only where one is used; a test compares the two."""
+"""Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads each process may use.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads per process.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="a.b=value", help="One setting, e.g. training.batch_size=32; may be repeated."),
+    typer.Option("--set", metavar="a.b=value", help="One setting, e.g. training.batch_size=32; repeatable."),
 ]
 Config = Annotated[
     Path | None,

@@ -19,7 +19,7 @@ def command(
     smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
     sets: Annotated[
         float | None,
-        typer.Option(min=0.5, max=0.999, help="Also give sets of classes that hold the truth in this share of cases."),
+        typer.Option(min=0.5, max=0.999, help="Also write conformal sets with this coverage."),
     ] = None,
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
@@ -27,7 +27,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Predict every row of a file: class, calibrated probability, and whether the input is outside the domain.
+    """Predict every row of a file: class, calibrated probabilities, and whether the row is outside the domain.
 
     [bold]Examples[/bold]
 
@@ -35,19 +35,18 @@ def command(
       goodformer predict bace library.parquet -o answers.parquet --sets 0.9
       goodformer predict mine graphs.jsonl -o answers.jsonl
 
-    Every row comes out, in the same order and with all its columns; a row that cannot be read has empty answers and the
-    reason in the column problem. domain_score is the share of validation graphs that are less unusual than the row;
-    outside is true where it is above 0.95. Files larger than memory are fine. The exit code is 1 where no row could be
-    read.
+    Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
+    problem. domain_score is the share of ID validation graphs that are less unusual than the row; outside is true if
+    it is above 0.95. Files may be larger than memory. The exit code is 1 if no row could be read.
     """
     with output.working():
         from goodformer.apply.predict import predict_file
-        from goodformer.apply.trained import Trained
         from goodformer.cli.locate import limit_threads
+        from goodformer.fitted import FittedModel
 
         limit_threads(threads)
         with output.counting("rows", hidden=quiet) as watch:
-            report = predict_file(Trained.open(model, runs, weights), data, out, sets, smiles, watch=watch)
+            report = predict_file(FittedModel.open(model, runs, weights), data, out, sets, smiles, watch=watch)
     output.document(report) if as_json else _show(report)
     if report["failure"]:
         typer.echo(f"goodformer: {report['failure']}", err=True)
@@ -55,13 +54,15 @@ def command(
 
 
 def _show(report: dict[str, Any]) -> None:
-    """How many rows, how many of them should not be trusted, and where the answers are."""
+    """Print how many rows there are, how many are outside the domain, and where the predictions are."""
     from goodformer.cli.fit import show_problems
     from goodformer.data.readers.values import counted
 
-    outside = "not measured how many" if report["outside"] is None else report["outside"]
-    if not report["failure"]:  # which says it all
-        typer.echo(f"{counted(report['rows'], 'row')}, {outside} outside the domain of the training data")
+    domain = f"{report['outside']} outside the domain of the training data"
+    if report["outside"] is None:
+        domain = "domain check unavailable for this model"
+    if not report["failure"]:
+        typer.echo(f"{counted(report['rows'], 'row')}; {domain}")
         show_problems(report)
     for note in report["notes"]:
         typer.echo(f"note: {note}")

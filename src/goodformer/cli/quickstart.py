@@ -19,7 +19,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train ERM on GIN and GOODFormer on a reduced GOOD-Motif, compare them, draw what GOODFormer found.
+    """Train ERM on GIN and GOODFormer on a reduced GOOD-Motif, compare them, draw the subgraphs GOODFormer finds.
 
     [bold]Examples[/bold]
 
@@ -27,14 +27,14 @@ def command(
       goodformer quickstart --seed 1
       goodformer quickstart -o elsewhere --json
 
-    A second call continues what was stopped and shows at once what is finished.
+    A second call continues a stopped run and shows finished runs at once.
     """
     with output.working():
         from goodformer import quickstart
 
-        report = quickstart.run(out, seed=seed, threads=threads, progress=not quiet)
+        table, report = quickstart.run(out, seed=seed, threads=threads, progress=not quiet)
     if as_json:
-        output.document(report)
+        output.document({**table.to_dict(), **report})
         return
-    output.table(report["columns"], report["rows"], title=report["title"], note=report["note"])
-    typer.echo(f"picture: {report['picture']}")
+    output.show(table)
+    typer.echo(f"\npicture: {report['picture']}")

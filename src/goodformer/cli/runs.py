@@ -13,12 +13,22 @@ app = typer.Typer(name="runs", invoke_without_command=True)
 
 RUNS = Path("runs")
 SCORES = ("id_test", "ood_val", "ood_test", "precision_at_10")
-SHOWN = ("id", "data", "trained", "seed", "progress", "id_test", "ood_test", "precision_at_10")
+SHOWN = {
+    "id": "id",
+    "data": "data set",
+    "trained": "method on model",
+    "seed": "seed",
+    "progress": "epochs",
+    "id_test": "ID test",
+    "ood_test": "OOD test",
+    "precision_at_10": "Precision@10",
+}
+"""Entries of a run in the list, and their headings."""
 
 
 @app.callback()
 def _default(context: typer.Context, runs: options.Runs = Path("runs"), as_json: options.Json = False) -> None:
-    """Records of training.
+    """List, show and export finished and unfinished runs.
 
     [bold]Examples[/bold]
 
@@ -40,21 +50,27 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
       goodformer runs list --runs quickstart --json
     """
     from goodformer.engine.store import list_runs
+    from goodformer.registry import InputError
+    from goodformer.report.table import Table
 
     _check_folder(runs)
-    rows = [row for run in list_runs(runs) if (row := _brief_or_none(run)) is not None]
+    rows = []
+    for run in list_runs(runs):
+        try:
+            rows.append(_brief(run))
+        except InputError as error:  # a damaged run does not hide the others
+            typer.echo(f"left out: {error}", err=True)
     if as_json:
         output.document(rows)
     elif not rows:
         typer.echo(f"no run in {runs}; train one with goodformer train.")
     else:
-        columns = ["id", "data set", "method on model", "seed", "epochs", "ID test", "OOD test", "P@10"]
-        output.table(columns, [[row[key] for key in SHOWN] for row in rows])
+        output.show(Table.of(list(SHOWN.values()), [[row[key] for key in SHOWN] for row in rows]))
 
 
 @app.command("show")
 def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: options.Json = False) -> None:
-    """Show a run: its settings, every epoch, its summary.
+    """Show the settings, the epochs and the summary of a run.
 
     [bold]Examples[/bold]
 
@@ -62,6 +78,7 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
       goodformer runs show 3f2a --json
     """
     from goodformer.engine.store import Run
+    from goodformer.spec import METRIC_NAMES, SPLIT_NAMES, SPLITS
 
     run = Run.open(name, runs)
     if as_json:
@@ -69,7 +86,13 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
         output.document({"folder": str(run.folder), "config": settings, "epochs": run.epochs, "summary": run.summary})
         return
     typer.echo(f"{run.folder}\n\n{run.config.to_yaml()}")
-    _show_epochs(run.epochs, _metric(run.epochs))
+    if epochs := run.epochs:
+        metric = next(iter(epochs[0]["val"]))  # that of the task comes first
+        rows = [
+            [row["epoch"], row["loss"]["total"], *(row.get(split, {}).get(metric) for split in SPLITS), row["seconds"]]
+            for row in epochs
+        ]
+        output.table(["epoch", "loss", *SPLIT_NAMES.values(), "seconds"], rows, f"epochs, {METRIC_NAMES[metric]}")
     if run.summary:
         rows = [[key, _text(value)] for key, value in run.summary.items() if key not in ("config", "splits")]
         output.table(["summary", ""], rows)
@@ -83,7 +106,7 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Add the lines to this file.")] = None,
     runs: options.Runs = Path("runs"),
 ) -> None:
-    """Write summaries of finished runs as JSON lines; a run already in the file is replaced.
+    """Write the records of finished runs as JSON lines; a run that the file already has is replaced.
 
     [bold]Examples[/bold]
 
@@ -100,8 +123,8 @@ def export(
     unfinished = [run.folder.name for run in chosen if names and not run.finished]
     if unfinished:
         raise InputError(
-            f"run {unfinished[0]} is not finished; give the command that started it again, which continues it, then "
-            "export it."
+            f"run {unfinished[0]} is not finished; repeat the command that started it, which continues it, then "
+            "export the run."
         )
     if out:
         typer.echo(f"{out} now holds {export_results(chosen, out)} runs", err=True)
@@ -116,54 +139,37 @@ def table(
     results: Annotated[Path, typer.Option(metavar="DIR", help="Folder with *.jsonl records.")] = options.RESULTS,
     write: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write between the markers of this page.")] = None,
 ) -> None:
-    """Compute Markdown tables from committed records.
+    """Print Markdown tables of all records, one per benchmark.
 
     [bold]Examples[/bold]
 
       goodformer runs table
       goodformer runs table --results results --write docs/results.md
     """
-    from goodformer.report import tables
+    from goodformer.registry import InputError
+    from goodformer.report import results as page
+    from goodformer.report.records import read_records
 
-    found = tables.read_records(results)
-    if not found:
-        _check_results(results)
+    found = read_records(results)
+    if not found and results != options.RESULTS:
+        there = f"{results} contains no record of a run" if results.exists() else f"there is no folder {results}"
+        raise InputError(f"{there}; give a folder of files that goodformer runs export -o FILE.jsonl wrote.")
     if write:
-        typer.echo(f"{write} {'rewritten' if tables.write(results, write) else 'is up to date'}", err=True)
+        typer.echo(f"{write} {'rewritten' if page.write(results, write) else 'is up to date'}", err=True)
     else:
-        typer.echo(tables.markdown(found))
+        typer.echo(page.markdown(found))
 
 
 def _check_folder(runs: Path) -> None:
-    """Refuse a folder that is not there, unless nobody asked for it."""
+    """Refuse a missing folder, unless it is the default one."""
     from goodformer.registry import InputError
 
     if not runs.is_dir() and runs != RUNS:
-        raise InputError(f"there is no folder {runs}; give the folder that holds the runs by --runs.")
-
-
-def _check_results(results: Path) -> None:
-    """Refuse a place that holds no record, unless nobody asked for it."""
-    from goodformer.registry import InputError
-
-    if results != options.RESULTS:
-        there = f"{results} holds no record of a run" if results.exists() else f"there is no folder {results}"
-        raise InputError(f"{there}; give the folder of the files that goodformer runs export -o FILE.jsonl wrote.")
-
-
-def _brief_or_none(run: Any) -> dict[str, Any] | None:
-    """One row of the list; a run whose files are damaged is named on stderr, so that it does not hide the others."""
-    from goodformer.registry import InputError
-
-    try:
-        return _brief(run)
-    except InputError as error:
-        typer.echo(f"left out: {error}", err=True)
-        return None
+        raise InputError(f"there is no folder {runs}; name the folder of runs with --runs.")
 
 
 def _brief(run: Any) -> dict[str, Any]:
-    """One row of the list."""
+    """Return one row of the list."""
     config, summary = run.config, run.summary or {}
     shift = [str(config.dataset[key]) for key in ("domain", "shift", "bias") if key in config.dataset]
     own = [Path(config.dataset["path"]).name] if "path" in config.dataset else []
@@ -181,25 +187,8 @@ def _brief(run: Any) -> dict[str, Any]:
     }
 
 
-def _show_epochs(epochs: list[dict[str, Any]], metric: str) -> None:
-    """One row an epoch: total loss, the metric of the five splits, seconds."""
-    from goodformer.spec import SPLITS
-
-    rows = [
-        [row["epoch"], row["loss"]["total"], *(row.get(split, {}).get(metric) for split in SPLITS), row["seconds"]]
-        for row in epochs
-    ]
-    if rows:
-        output.table(["epoch", "loss", *SPLITS, "seconds"], rows, title=f"epochs, {metric}")
-
-
-def _metric(epochs: list[dict[str, Any]]) -> str:
-    """The name of the first metric of the records: that of the task."""
-    return next(iter(epochs[0]["val"])) if epochs else ""
-
-
 def _text(value: Any) -> str:
-    """A value of a summary in one cell."""
+    """Return an entry of a summary as the text of one cell."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {output.cell(part)}" for key, part in value.items())
     return output.cell(value)

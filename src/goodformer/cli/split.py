@@ -19,16 +19,16 @@ def command(
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random choices.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the split is saved.")] = Path(
         "split.json"
     ),
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw how the domains are distributed (PNG, SVG, PDF).")
+        Path | None, typer.Option(metavar="FILE", help="Also draw the distribution of the domains (PNG, SVG, PDF).")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Split your own data so that whole domains are kept for testing, and see how far the parts lie apart.
+    """Split your own data so that whole domains are held out, and measure how far the splits differ.
 
     [bold]Examples[/bold]
 
@@ -37,28 +37,13 @@ def command(
       goodformer split graphs.jsonl --by size --json
       goodformer fit data.csv --target active --split file:split.json -o model
 
-    Rows that cannot be read, and rows without a label where --target is given, are in none of the parts.
+    Rows that cannot be read are in no split, and neither are rows without a label if --target is given.
     """
     with output.working():
         from goodformer.apply.split import split_file
 
         report = split_file(data, smiles, target or [], by, seed, out, picture)
     output.document(report) if as_json else _show(report)
-
-
-def _show(report: dict[str, Any]) -> None:
-    """One row a part, the sentence that sums it up, what could not be read, and where the split is."""
-    keys = [key for key in COLUMNS if any(_worth_a_column(key, part[key]) for part in report["parts"].values())]
-    rows = [[name, *(_brief(part[key]) for key in keys)] for name, part in report["parts"].items()]
-    title = f"{report['file']} split by {report['by']}"
-    output.table(["part", *(COLUMNS[key] for key in keys)], rows, title, _legend(report, keys))
-    notes = (f"note: {note}" for note in report["notes"])
-    for line in (report["sentence"], report["rejected_sentence"], _left_out(report), *notes):
-        if line:
-            typer.echo(line)
-    typer.echo(f"split: {report['split']}")
-    if report["picture"]:
-        typer.echo(f"picture: {report['picture']}")
 
 
 COLUMNS = {
@@ -70,35 +55,46 @@ COLUMNS = {
     "unseen_domains": "unseen",
     "nearest_mean": "nearest",
     "auroc": "AUROC",
-    "also_in_train": "in train",
+    "also_in_train": "in training",
 }
-"""What is shown of each part, and under which heading."""
-UNLESS_NONE = ("also_in_train",)
-"""Counts that are told only where there are some."""
+"""Columns of the table by their keys in the report."""
+LEGEND = {
+    "size_difference": "sd: difference of the mean size from training, in standard deviations",
+    "unseen_domains": "unseen: share of domains that do not occur in training",
+    "nearest_mean": "nearest: mean Tanimoto similarity to the nearest training molecule",
+    "also_in_train": "in training: rows whose molecule or graph also occurs in training",
+    "auroc": "AUROC: how well a simple classifier separates the split from training (0.5 = not at all)",
+}
 SHOWN = 6
-"""Shares of at most so many classes are shown."""
+"""Classes whose shares are shown at most."""
 
 
-def _worth_a_column(key: str, value: Any) -> bool:
-    """Whether a value is known and, of some counts, not zero."""
-    return value is not None and not (key in UNLESS_NONE and not value)
+def _show(report: dict[str, Any]) -> None:
+    """Print one row per split, a summary, unreadable rows, and the files."""
+    from goodformer.data.readers.values import counted
+    from goodformer.spec import SPLIT_NAMES
 
-
-def _legend(report: dict[str, Any], keys: list[str]) -> str:
-    """What the headings mean."""
-    meanings = {
-        "classes": f"classes: {_shares(report['class_names'] or {})}",
-        "size_difference": "sd: mean size from that of train in standard deviations",
-        "unseen_domains": "unseen: share of its domains that train lacks",
-        "nearest_mean": "nearest: mean Tanimoto similarity to the nearest training molecule",
-        "also_in_train": "in train: rows whose molecule, or graph as it is written, train has too",
-        "auroc": "AUROC: how well a simple classifier tells it from train (0.5 = alike)",
-    }
-    return "\n".join(meanings[key] for key in keys if key in meanings) + "\n"
+    parts = report["parts"]
+    keys = [key for key in COLUMNS if any(part[key] is not None for part in parts.values())]
+    if "also_in_train" in keys and not any(part["also_in_train"] for part in parts.values()):
+        keys.remove("also_in_train")
+    rows = [[SPLIT_NAMES[name], *(_brief(part[key]) for key in keys)] for name, part in parts.items()]
+    legend = {"classes": f"classes: {_shares(report['class_names'] or {})}", **LEGEND}
+    note = "\n".join(legend[key] for key in keys if key in legend) + "\n"
+    output.table(["split", *(COLUMNS[key] for key in keys)], rows, f"{report['file']} split by {report['by']}", note)
+    more = report["left_out"] - len(report["rejected"])
+    left = f"{counted(more, 'more row')} in no split: no label, or no value to split by." if more > 0 else ""
+    notes = (f"note: {note}" for note in report["notes"])
+    for line in (report["sentence"], report["rejected_sentence"], left, *notes):
+        if line:
+            typer.echo(line)
+    typer.echo(f"split: {report['split']}")
+    if report["picture"]:
+        typer.echo(f"picture: {report['picture']}")
 
 
 def _shares(classes: dict[str, list[str]]) -> str:
-    """Which shares are shown: those of all classes, or of the second class of each binary target."""
+    """Return whose shares are shown: all classes, or the second class of each binary target."""
     pairs = [(target, names[1]) for target, names in classes.items() if len(names) == 2]
     if not pairs:
         return f"shares of {', '.join([name for names in classes.values() for name in names][:SHOWN])}"
@@ -107,16 +103,8 @@ def _shares(classes: dict[str, list[str]]) -> str:
     return f"shares of {', '.join(f'{name} in {target}' for target, name in pairs[:SHOWN])}"
 
 
-def _left_out(report: dict[str, Any]) -> str:
-    """Rows that could be read but are in no part."""
-    more = report["left_out"] - len(report["rejected"])
-    if more == 1:
-        return "1 more row is in no part: it lacks a label or a value to split by."
-    return f"{more} more rows are in no part: they lack a label or a value to split by." if more > 0 else ""
-
-
 def _brief(value: Any) -> Any:
-    """Real numbers with two digits, lists of them on one line."""
+    """Return real numbers with two digits, and lists of them on one line."""
     if isinstance(value, list):
         return " ".join(str(_brief(one)) for one in value[:SHOWN])
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else value

@@ -1,28 +1,28 @@
 """From names to a full configuration: a method, its preset, a data set, a budget.
 
-Settings live in ``settings/<method>.yaml`` (a method without such a file has GIN and the defaults of everything), the
-paper's figures beside them in ``settings/paper.yaml``; ``settings/budgets.yaml`` says what a budget cuts.
+Settings lie in ``settings/<method>.yaml``; ``settings/budgets.yaml`` says what a budget cuts. A method registered from
+outside the package passes its own to ``METHODS.add``. A method without settings runs on GIN with all defaults.
 
-A configuration is built in layers, later ones winning: what the preset always sets, what it sets for the model, for the
-benchmark and for that model on that benchmark (``benchmarks`` under the model), the same of the budget, and the
-overrides given. Overrides that name a data set, a model, a method, a preset or a budget, or that set something of the
-data set, decide which layers there are, so they are read first.
+A configuration is built in layers, and later layers win: what the preset always sets, what it sets for the model, for
+the benchmark and for that model on that benchmark (``benchmarks`` under the model), then the same layers of the budget,
+then the overrides. An override that names a data set, a model, a method, a preset or a budget, or that sets something
+of the data set, decides which layers there are, so it is read first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from goodformer.config.run import RunConfig, parse_assignment
+from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
 from goodformer.methods import METHODS
-from goodformer.registry import unknown
+from goodformer.registry import InputError, unknown
 
 Tree = dict[str, Any]
 
@@ -30,31 +30,23 @@ PLAIN: Tree = {"model": "gin", "presets": {"default": {}}}
 """Settings of a method that has no file of its own."""
 
 
-@cache
-def read_settings(name: str) -> Tree:
-    """What the settings file of a name holds."""
-    text = resources.files("goodformer.config").joinpath("settings", f"{name}.yaml").read_text("utf-8")
-    tree: Tree = yaml.safe_load(text)
-    return tree
-
-
 def presets(method: str) -> list[str]:
-    """Names of the presets a method has."""
+    """Return the names of a method's presets."""
     return list(_settings(method)["presets"])
 
 
 def budgets() -> list[str]:
-    """Names of the budgets a run can be given."""
+    """Return the names of the budgets."""
     return list(read_settings("budgets"))
 
 
 def check_budget(name: str) -> None:
-    """Refuse a name that is no budget's."""
+    """Raise an error if there is no budget of that name."""
     _budget(name)
 
 
 def default_model(method: str) -> str:
-    """The model a method runs on unless told otherwise."""
+    """Return the model that a method runs on unless another one is given."""
     name: str = _settings(method)["model"]
     return name
 
@@ -68,40 +60,46 @@ def configure(
     seed: int = 0,
     overrides: Sequence[str] = (),
 ) -> RunConfig:
-    """The configuration of a run.
+    """Return the configuration of a run.
 
     Args:
         dataset: ``{"name": ..., **settings}``, for example ``{"name": "good-motif", "domain": "basis"}``.
         method: Name of a method.
-        model: Name of a model; the method's usual one if not given.
-        preset: Which of the method's presets to start from.
+        model: Name of a model; the method's default model if not given.
+        preset: Name of one of the method's presets.
         budget: ``full``, or a smaller one that cuts graphs and epochs.
-        seed: Of everything random in the run.
-        overrides: ``part.setting=value``, for example ``training.epochs=5``.
+        seed: Seed of everything random in the run.
+        overrides: Lines ``part.setting=value``, for example ``training.epochs=5``.
     """
     choice: Tree = {"dataset": dict(dataset), "method": method, "model": model, "preset": preset, "budget": budget}
     rest = _choose(choice, overrides)
-    name = choice["model"] or default_model(choice["method"])
-    tree: Tree = {"dataset": dict(choice["dataset"]), "model": {"name": name}, "method": {"name": choice["method"]}}
-    tree["training"] = {}
-    for settings in (*_preset(choice["method"], choice["preset"]), _budget(choice["budget"])):
-        for layer in _layers(settings, name, choice["dataset"]):
-            _merge(tree, layer, given=choice["dataset"])
-    config = RunConfig(**tree, seed=seed, preset=choice["preset"], budget=choice["budget"])
-    return config.with_overrides(rest)
+    given, method = choice["dataset"], choice["method"]
+    name = choice["model"] or default_model(method)
+    tree: Tree = {"dataset": dict(given), "model": {"name": name}, "method": {"name": method}, "training": {}}
+    tree |= {"seed": seed, "preset": choice["preset"], "budget": choice["budget"]}
+    keys = benchmark_keys(given)
+    for settings in (*_preset(method, choice["preset"]), _budget(choice["budget"])):
+        own = dict(settings.get("models", {}).get(name) or {})
+        places = (settings.get("benchmarks", {}), own.pop("benchmarks", {}))
+        for layer in (settings.get("always"), own, *(place.get(key) for place in places for key in keys)):
+            for part, values in (layer or {}).items():  # what the user says about the data set always wins
+                tree[part] |= {k: v for k, v in values.items() if part != "dataset" or k not in given}
+    for line in rest:
+        assign(tree, line)
+    return RunConfig(**tree)
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
-    """Keys a settings file may use for a data set, general to special: ``good-motif``, ``good-motif/basis``."""
+    """Return the keys of a data set in a settings file, general to special: ``good-motif``, ``good-motif/basis``."""
     name = dataset["name"]
     domain = DATASETS.check(name, {key: value for key, value in dataset.items() if key != "name"}).get("domain")
     return [name, f"{name}/{domain}"] if domain else [name]
 
 
 def _choose(choice: Tree, overrides: Sequence[str]) -> list[str]:
-    """Move overrides that decide the layers into the choice, in place; those that are left are returned.
+    """Move the overrides that decide the layers into the choice, in place, and return the others.
 
-    Another name leaves behind what was set before for the thing of the old name.
+    A new name drops what was set before for the part under its old name.
     """
     rest: list[str] = []
     for line in overrides:
@@ -111,38 +109,19 @@ def _choose(choice: Tree, overrides: Sequence[str]) -> list[str]:
         elif part in ("preset", "budget") and not more:
             choice[part] = str(value)
         elif part in ("dataset", "model", "method") and more in ([], ["name"]) and isinstance(value, str):
-            rest = rest if value == _name(choice, part) else [one for one in rest if not one.startswith(f"{part}.")]
-            _rename(choice, part, value)
+            of_dataset = part == "dataset"
+            named = choice[part].get("name") if of_dataset else choice[part] or default_model(choice["method"])
+            if value != named:
+                rest = [one for one in rest if not one.startswith(f"{part}.")]
+            if value != named or not of_dataset:
+                choice[part] = {"name": value} if of_dataset else value
         else:
             rest.append(line)
     return rest
 
 
-def _name(choice: Tree, part: str) -> Any:
-    """The name a part has so far."""
-    if part == "dataset":
-        return choice["dataset"].get("name")
-    return choice[part] or default_model(choice["method"])
-
-
-def _rename(choice: Tree, part: str, name: str) -> None:
-    """Give a part of the choice a name; another data set has none of the settings of the old one."""
-    if part != "dataset":
-        choice[part] = name
-    elif name != _name(choice, part):
-        choice[part] = {"name": name}
-
-
-def _layers(settings: Tree, model: str, dataset: Mapping[str, Any]) -> list[Tree]:
-    """What a preset or a budget sets always, for a model, for a benchmark and for that model on that benchmark."""
-    own = dict(settings.get("models", {}).get(model) or {})
-    places = (settings.get("benchmarks", {}), own.pop("benchmarks", {}))
-    special = [place.get(key) for place in places for key in benchmark_keys(dataset)]
-    return [layer for layer in (settings.get("always"), own, *special) if layer]
-
-
 def _preset(method: str, name: str) -> list[Tree]:
-    """A preset's settings after those of the preset it changes, where it names one as its ``base``."""
+    """Return the settings of a preset after those of the preset it names as its ``base``, if any."""
     chosen = _pick("preset", name, _settings(method)["presets"])
     return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
 
@@ -151,22 +130,40 @@ def _budget(name: str) -> Tree:
     return _pick("budget", name, read_settings("budgets"))
 
 
-def _settings(method: str) -> Tree:
-    METHODS[method]  # an unknown name gets the registry's suggestions
-    try:
-        return read_settings(method)
-    except FileNotFoundError:
-        return PLAIN
-
-
 def _pick(kind: str, name: str, options: Mapping[str, Any]) -> Tree:
     if name not in options:
         raise unknown(kind, name, options)
     return dict(options[name] or {})
 
 
-def _merge(tree: Tree, layer: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Write a layer over the tree in place; what the user gave of the data set is never overwritten."""
-    for part, settings in layer.items():
-        fresh = {k: deepcopy(v) for k, v in settings.items() if part != "dataset" or k not in given}
-        tree[part].update(fresh)
+def _settings(method: str) -> Tree:
+    """Return the default model and the presets of a method."""
+    if method not in METHODS:
+        raise unknown(METHODS.kind, method, METHODS)
+    if method in METHODS.presets:
+        return _registered(method)
+    try:
+        return read_settings(method)
+    except FileNotFoundError:
+        return PLAIN
+
+
+def _registered(method: str) -> Tree:
+    """Return the settings that were registered with a method, checked."""
+    given = METHODS.presets[method]
+    read = read_yaml(given) if isinstance(given, Path) else dict(given)
+    for key in read:
+        if key not in PLAIN:
+            raise unknown(f"key in the presets of method {method}", str(key), PLAIN)
+    settings = {**PLAIN, **read}
+    if not isinstance(settings["presets"], Mapping) or "default" not in settings["presets"]:
+        raise InputError(f"method {method} has no preset 'default'; add one, if only an empty one.")
+    return settings
+
+
+@cache
+def read_settings(name: str) -> Tree:
+    """Read a settings file of this package."""
+    text = resources.files("goodformer.config").joinpath("settings", f"{name}.yaml").read_text("utf-8")
+    tree: Tree = yaml.safe_load(text)
+    return tree

@@ -1,36 +1,42 @@
-"""Benchmarks by name: graphs, splits, shifts."""
+"""Benchmarks: graphs, splits, shifts.
+
+A data set is registered by one line below; its module is imported when it is first used.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from goodformer.data.benchmark import Benchmark
-from goodformer.data.benchmarks.drugood import drug_ood
-from goodformer.data.benchmarks.hiv import good_hiv
-from goodformer.data.benchmarks.memory import memory
-from goodformer.data.benchmarks.motif import good_motif, sp_motif
-from goodformer.data.benchmarks.sentence import good_sst2, good_twitter
-from goodformer.data.benchmarks.table import table
-from goodformer.data.graphs import GraphSet
 from goodformer.registry import Registry
 
-__all__ = ["DATASETS", "Benchmark", "GraphSet", "load_benchmark"]
+if TYPE_CHECKING:
+    from goodformer.data.benchmark import Benchmark as Benchmark
+    from goodformer.data.graphs import GraphSet as GraphSet
 
 DATASETS: Registry[Benchmark] = Registry(
     "data set",
     {
-        "good-motif": good_motif,
-        "sp-motif": sp_motif,
-        "good-hiv": good_hiv,
-        "drugood": drug_ood,
-        "good-sst2": good_sst2,
-        "good-twitter": good_twitter,
-        "table": table,
-        "memory": memory,
+        "good-motif": "goodformer.data.benchmarks.motif:good_motif",
+        "sp-motif": "goodformer.data.benchmarks.motif:sp_motif",
+        "good-hiv": "goodformer.data.benchmarks.hiv:good_hiv",
+        "drugood": "goodformer.data.benchmarks.drugood:drug_ood",
+        "good-sst2": "goodformer.data.benchmarks.sentence:good_sst2",
+        "good-twitter": "goodformer.data.benchmarks.sentence:good_twitter",
+        "table": "goodformer.data.benchmarks.table:table",
+        "memory": "goodformer.data.benchmarks.memory:memory",
     },
 )
 
 
 def load_benchmark(name: str, **settings: Any) -> Benchmark:
-    """The benchmark of that name under checked settings, e.g. ``load_benchmark("good-motif", domain="size")``."""
+    """Load a benchmark under checked settings, e.g. ``load_benchmark("good-motif", domain="size")``."""
     return DATASETS.build(name, **settings)
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``Benchmark`` and ``GraphSet``, which need torch, on first use."""
+    homes = {"Benchmark": "goodformer.data.benchmark", "GraphSet": "goodformer.data.graphs"}
+    if name not in homes:
+        raise AttributeError(f"module 'goodformer.data' has no attribute {name!r}")
+    return getattr(import_module(homes[name]), name)

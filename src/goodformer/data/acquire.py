@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from goodformer.data.cache import cache_folder
+from goodformer.files import cache_folder
 from goodformer.registry import InputError
 
 VARIABLE = "GOODFORMER_DATA"

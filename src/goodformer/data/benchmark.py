@@ -50,6 +50,7 @@ class Benchmark:
     domain_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "task", replace(self.task, num_envs=self.num_envs))
         if set(self.splits) != set(SPLITS):
             raise InputError(f"{self.name} has the splits {', '.join(self.splits)}; give exactly {', '.join(SPLITS)}.")
         if len(self.splits["train"]) == 0:

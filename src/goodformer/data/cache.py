@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,14 +17,9 @@ from filelock import FileLock
 from torch import Tensor
 
 from goodformer import files
+from goodformer.files import cache_folder
 
 Tensors = dict[str, Tensor]
-
-
-def cache_folder() -> Path:
-    """Where cached data lie: the environment variable GOODFORMER_CACHE, else ``~/.cache/goodformer``."""
-    chosen = os.environ.get("GOODFORMER_CACHE")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "goodformer"
 
 
 def cached(key: Mapping[str, Any], build: Callable[[], Tensors], folder: Path | None = None) -> Tensors:

@@ -1,12 +1,8 @@
-"""What a data set is like: its description, how domains and classes lie in its splits, and what is known beforehand."""
+"""What is counted about a benchmark: how its splits divide domains and classes."""
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
-import typing
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -15,61 +11,10 @@ from torch import Tensor
 
 from goodformer.data.benchmark import FEW, Benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import settings_model
 from goodformer.spec import SPLITS, Task
-
-HEADINGS = ("Splits", "Input", "Label", "Domain", "Source", "Licence", "Statistics")
-"""What the docstring of every data set tells."""
 
 COUNTED = 20
 """Graphs a domain needs for the balance of its classes to be counted among those of many domains."""
-
-TASKS = {
-    "good-motif": "3 classes, accuracy",
-    "sp-motif": "3 classes, accuracy",
-    "good-hiv": "1 binary target, rocauc",
-    "drugood": "1 binary target, rocauc",
-    "good-sst2": "2 classes, accuracy",
-    "good-twitter": "3 classes, accuracy",
-    "table": "binary targets, rocauc; else classes, accuracy",
-    "memory": "what fit was given",
-}
-"""What is predicted and how it is scored, where that is known before anything is loaded."""
-
-
-HINTS = {
-    "table": "your own file: give its path and the column to predict, goodformer datasets show table --set path=my.csv "
-    "--set target=active",
-    "memory": "for use from Python, where goodformer.GraphClassifier().fit(graphs, labels) makes it of what it is "
-    "given; a file is the data set table",
-}
-"""How data sets are given that are nobody's but the user's."""
-
-
-def sections(build: Callable[..., Any]) -> dict[str, str]:
-    """What the docstring says under each of the `HEADINGS` it has."""
-    text = (inspect.getdoc(build) or "").replace("`", "")
-    parts = re.split(rf"^({'|'.join(HEADINGS)})\b:?", text, flags=re.MULTILINE)
-    return {heading: " ".join(body.split()) for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def glance(name: str, build: Callable[..., Any]) -> dict[str, str]:
-    """One line about a data set that needs none of its graphs."""
-    return {
-        "name": name,
-        "about": (inspect.getdoc(build) or "").partition("\n")[0],
-        "domains": _domains(build),
-        "task": TASKS.get(name, "see its card"),
-    }
-
-
-def _domains(build: Callable[..., Any]) -> str:
-    """What can shift: the choices of the setting ``domain``, else the first words of the docstring's heading."""
-    field = settings_model(build).model_fields.get("domain")
-    if field is not None and typing.get_origin(field.annotation) is typing.Literal:
-        return ", ".join(map(str, typing.get_args(field.annotation)))
-    first: str = re.split(r"[.:;]", sections(build).get("Domain", ""))[0]
-    return first[:1].lower() + first[1:] or "see its card"
 
 
 def facts(bench: Benchmark) -> dict[str, Any]:

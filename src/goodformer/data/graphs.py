@@ -160,8 +160,8 @@ class GraphSet(Dataset[Data]):
             {name: torch.cat([part.node[name] for part in parts]) for name in parts[0].node},
             {name: torch.cat([part.edge[name] for part in parts], _edge_dim(name)) for name in parts[0].edge},
             {name: torch.cat([part.graph[name] for part in parts]) for name in parts[0].graph},
-            _bounds(torch.cat([part.node_ptr.diff() for part in parts])),
-            _bounds(torch.cat([part.edge_ptr.diff() for part in parts])),
+            bounds(torch.cat([part.node_ptr.diff() for part in parts])),
+            bounds(torch.cat([part.edge_ptr.diff() for part in parts])),
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -197,20 +197,20 @@ class GraphSet(Dataset[Data]):
         for position, row in enumerate(rows):
             _check_like_first(row, rows[0], position)
         joined = {name: torch.cat([row[name] for row in rows], 1 if name == "edge/index" else 0) for name in rows[0]}
-        joined["node_ptr"] = _bounds(torch.tensor([len(row["node/x"]) for row in rows]))
-        joined["edge_ptr"] = _bounds(torch.tensor([row["edge/index"].shape[1] for row in rows]))
+        joined["node_ptr"] = bounds(torch.tensor([len(row["node/x"]) for row in rows]))
+        joined["edge_ptr"] = bounds(torch.tensor([row["edge/index"].shape[1] for row in rows]))
         return cls.from_tensors(joined)
 
 
 def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers start_i .. stop_i - 1 of all i in one row, and where each stretch begins (b + 1,)."""
     counts = stop - start  # (b,)
-    ptr = _bounds(counts)
+    ptr = bounds(counts)
     return torch.repeat_interleave(start - ptr[:-1], counts) + torch.arange(int(ptr[-1])), ptr
 
 
-def _bounds(counts: Tensor) -> Tensor:
-    """Running sums of counts (b,) with a leading zero (b + 1,)."""
+def bounds(counts: Tensor) -> Tensor:
+    """Return running sums of counts (b,) with a leading zero (b + 1,)."""
     return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
 
 

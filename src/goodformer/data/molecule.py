@@ -1,6 +1,7 @@
 """Molecules as graphs: SMILES or mol blocks in, atoms and bonds out, in the column layout of PyG's ``from_smiles``.
 
-The only file of this room that knows RDKit. Letters: R rows given, G molecules accepted, N atoms, E directed bonds.
+The only data file that imports RDKit. Every text is parsed once; scaffolds, fingerprints and canonical SMILES come from
+the parsed molecule. Letters: R rows given, G molecules accepted, N atoms, E directed bonds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process, get_context
 from typing import Any, TypeVar
@@ -28,41 +29,42 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.cache import cached
-from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.data.graphs import GraphSet, bounds
 from goodformer.spec import Features, FeatureSpec
 
 Texts = Sequence[str | None]
+Column = tuple[Callable[[Any], int], int, Tensor | None]
+S = TypeVar("S")
 T = TypeVar("T")
 
 VERSION = 1
-"""Raised whenever the same text gives another graph, so that cached ones are made anew."""
+"""Increased when the same text yields a different graph, so that cached graphs are rebuilt."""
 KEPT_FROM = 5_000
-"""Number of molecules from which on the result is kept on disk: about two seconds of work."""
+"""Number of molecules from which results are cached on disk and computed by several processes (about two seconds)."""
 CHUNK = 512
-BLOCK = "block with smiles"
-"""What mol blocks are called among kinds of text, also where results are kept."""
+SMILES, BLOCK = "smiles", "block with smiles"
+"""The kinds of text, as they appear in cache keys."""
 RDKIT: str = rdBase.rdkitVersion
-"""Another version may reject other rows and write scaffolds otherwise."""
+"""Another version may reject other rows and write scaffolds differently."""
 
 HYBRIDISATIONS = ("UNSPECIFIED", "S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "OTHER")
 STEREO = ("STEREONONE", "STEREOANY", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")
 
 FEATURES = FeatureSpec(Features.categorical(119, 9, 11, 12, 9, 5, 8, 2, 2), Features.categorical(22, 6, 2))
-"""Nine columns an atom: element, chirality, degree with hydrogens, charge + 5, hydrogens, unpaired electrons,
-hybridisation, aromatic, in a ring. Three a bond: type, stereo, conjugated. A value beyond a column takes its nearest
-code; kinds of hybridisation and stereo that have no code count as OTHER and STEREOANY."""
+"""Nine columns per atom: element, chirality, degree with hydrogens, charge + 5, hydrogens, unpaired electrons,
+hybridisation, aromatic, in a ring. Three per bond: type, stereo, conjugated. A value outside its column's range takes
+the nearest code; kinds of hybridisation and stereo without a code count as OTHER and STEREOANY."""
 
 
 def _table(kinds: Mapping[str, Any], codes: Sequence[str], otherwise: str) -> Tensor:
-    """The code of each of RDKit's numbers of one kind."""
+    """Return the code of each of RDKit's numbers for one kind of value."""
     table = torch.full((max(map(int, kinds.values())) + 1,), codes.index(otherwise))
     for name, number in kinds.items():
         table[int(number)] = codes.index(name if name in codes else otherwise)
     return table
 
 
-ATOM: tuple[tuple[Callable[[Any], int], int, Tensor | None], ...] = (
+ATOM: tuple[Column, ...] = (
     (Chem.Atom.GetAtomicNum, 0, None),
     (Chem.Atom.GetChiralTag, 0, None),
     (Chem.Atom.GetTotalDegree, 0, None),
@@ -73,8 +75,8 @@ ATOM: tuple[tuple[Callable[[Any], int], int, Tensor | None], ...] = (
     (Chem.Atom.GetIsAromatic, 0, None),
     (Chem.Atom.IsInRing, 0, None),
 )
-"""How each column of an atom is read, its smallest value, and the codes where RDKit numbers it otherwise."""
-BOND: tuple[tuple[Callable[[Any], int], int, Tensor | None], ...] = (
+"""For each atom column: how it is read, its smallest value, and its codes where they differ from RDKit's numbers."""
+BOND: tuple[Column, ...] = (
     (Chem.Bond.GetBondType, 0, None),
     (Chem.Bond.GetStereo, 0, _table(Chem.BondStereo.names, STEREO, "STEREOANY")),
     (Chem.Bond.GetIsConjugated, 0, None),
@@ -84,17 +86,86 @@ ENDS = (Chem.Bond.GetBeginAtomIdx, Chem.Bond.GetEndAtomIdx)
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row that is no molecule RDKit accepts, or no sound graph.
+    """A row that RDKit does not accept as a molecule, or that is not a valid graph.
 
     Attributes:
-        row: Its place in what was given, counted from 0.
-        text: What stood there.
-        reason: What RDKit has against it.
+        row: Position of the row in the input, counted from 0.
+        text: Content of the row.
+        reason: Why it was rejected.
     """
 
     row: int
     text: str
     reason: str
+
+
+class Parsed:
+    """Molecules in RDKit's binary form (about 400 bytes each), so that no later question parses a text again.
+
+    Molecules whose graphs come from the disk cache are parsed when they are first needed.
+
+    Attributes:
+        smiles: SMILES of each molecule (G): as given, or written by RDKit for mol blocks.
+    """
+
+    def __init__(
+        self, smiles: Sequence[str], store: list[bytes | None] | None = None, places: npt.NDArray[Any] | None = None
+    ) -> None:
+        self.smiles = tuple(smiles)
+        self._store: list[bytes | None] = [None] * len(self.smiles) if store is None else store  # shared by subsets
+        self._places = np.arange(len(self.smiles)) if places is None else places
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+    def subset(self, places: Sequence[int]) -> Parsed:
+        """Return some of the molecules; what is parsed for one set is known to the other."""
+        return Parsed([self.smiles[place] for place in places], self._store, self._places[list(places)])
+
+    @staticmethod
+    def concat(parts: Sequence[Parsed]) -> Parsed:
+        """Return the molecules of all parts."""
+        store = [part._store[at] for part in parts for at in part._places]
+        return Parsed([text for part in parts for text in part.smiles], store)
+
+    def scaffolds(self, progress: bool = False) -> list[str]:
+        """Return the Murcko scaffold of each molecule as SMILES without chirality; empty where there is no ring."""
+        return self._written("scaffolds", _scaffold, progress)
+
+    def canonical(self) -> list[str]:
+        """Return RDKit's SMILES of each molecule with chirality; equal strings mean equal molecules."""
+        return self._written("canonical", Chem.MolToSmiles)
+
+    def fingerprints(self, bits: int = 1024) -> npt.NDArray[np.bool_]:
+        """Return Morgan fingerprints of radius 2 (G, bits)."""
+        generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=bits)
+        found = np.zeros((len(self), bits), dtype=bool)
+        for row, binary in enumerate(self._binaries(False)):
+            found[row] = generator.GetFingerprintAsNumPy(_restored(binary))
+        return found
+
+    def _written(self, kind: str, write: Callable[[Any], str], progress: bool = False) -> list[str]:
+        """Return one string per molecule, from the disk cache if there are many."""
+
+        def build() -> dict[str, Tensor]:
+            work = partial(_write_chunk, write=write)
+            parts = _in_chunks(work, self._binaries(progress), None, progress, kind)
+            return {kind: _packed([text for part in parts for text in part])}
+
+        many = len(self) >= KEPT_FROM
+        tensors = cached(_key(kind, self.smiles, None), build) if many else build()
+        written: list[str] = _unpacked(tensors[kind])
+        return written
+
+    def _binaries(self, progress: bool) -> list[bytes]:
+        """Return the molecules in binary form; those that are only known as text are parsed now."""
+        unread = [place for place, at in enumerate(self._places) if self._store[at] is None]
+        texts = [self.smiles[place] for place in unread]
+        parts = _in_chunks(partial(_read_chunk, kind=SMILES), texts, None, progress)
+        binaries = [binary for part in parts for binary in part.binaries]
+        for place, binary in zip(unread, binaries, strict=True):
+            self._store[self._places[place]] = binary
+        return [self._store[at] or b"" for at in self._places]
 
 
 @dataclass(frozen=True)
@@ -104,162 +175,71 @@ class Molecules:
     Attributes:
         graphs: Atoms in RDKit's order, which is that of the text. Bond b of a molecule is its edges 2b (from the first
             atom to the second) and 2b + 1 (back), with equal ``attr``.
-        rows: The row of each graph, ascending (G,).
+        rows: Row of each graph, ascending (G,).
         rejected: The other rows, ascending.
-        smiles: RDKit's SMILES of each graph, where rows are mol blocks; its atoms are in an order of its own.
+        parsed: The molecules of the graphs. For mol blocks, their SMILES number the atoms differently.
     """
 
     graphs: GraphSet
     rows: Tensor
     rejected: tuple[Rejected, ...]
-    smiles: tuple[str, ...] | None = None
+    parsed: Parsed
 
 
 def featurise(
-    smiles: Texts, processes: int = 1, progress: bool = False, key: Mapping[str, Any] | None = None
+    smiles: Texts, processes: int | None = None, progress: bool = False, key: Mapping[str, Any] | None = None
 ) -> Molecules:
-    """Graphs of SMILES strings; rows that are no molecule are listed with the reason.
+    """Return the graphs of SMILES strings; rows that are not molecules are listed with the reason.
 
     Args:
-        smiles: One string a row; None where there is none.
-        processes: How many work at it.
+        smiles: One string per row; None for an empty row.
+        processes: Number of processes; by default one, or one per processor from `KEPT_FROM` rows on.
         progress: Whether to show a progress bar on the error stream.
-        key: What to keep the result under on disk, beside a hash of the strings; without it only large inputs
-            (`KEPT_FROM`) are kept.
+        key: Caches the result on disk under this key and a hash of the strings. Without a key, only inputs of at least
+            `KEPT_FROM` rows are cached.
     """
-    return _kept("smiles", smiles, processes, progress, key)
+    return _molecules(SMILES, smiles, processes, progress, key)
 
 
 def featurise_blocks(
-    blocks: Texts, processes: int = 1, progress: bool = False, key: Mapping[str, Any] | None = None
+    blocks: Texts, processes: int | None = None, progress: bool = False, key: Mapping[str, Any] | None = None
 ) -> Molecules:
-    """Graphs and SMILES of mol blocks, the records of SDF files; like `featurise`. Written hydrogens are left out."""
-    return _kept(BLOCK, blocks, processes, progress, key)
+    """Return the graphs of mol blocks (records of SDF files) without explicit hydrogens; see `featurise`."""
+    return _molecules(BLOCK, blocks, processes, progress, key)
 
 
-def left_out(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
-    """One sentence on the rows that are no molecules, the first few by place and reason; empty where there are none."""
+def rejected_note(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
+    """Return a sentence about the rejected rows that names the first few; empty if there are none."""
     if not rejected:
         return ""
     shown = [f"{place(one.row)} ({one.reason})" for one in rejected[:named]]
     rest = f" and {len(rejected) - named} more" if len(rejected) > named else ""
-    return f"RDKit {RDKIT} rejects {len(rejected)} of {rows:,} rows, which are left out: {', '.join(shown)}{rest}."
+    return f"RDKit {RDKIT} rejects {len(rejected)} of {rows:,} rows: {', '.join(shown)}{rest}."
 
 
-def scaffolds(smiles: Sequence[str], processes: int = 1, progress: bool = False) -> list[str]:
-    """The Murcko scaffold of each molecule as a SMILES string without chirality; empty where there is no ring.
-
-    Raises:
-        InputError: A row is no molecule; `featurise` lists such rows.
-    """
-
-    def build() -> dict[str, Tensor]:
-        parts = _chunked(_scaffold_chunk, smiles, processes, progress, "scaffolds")
-        return {"scaffolds": _packed([text for part in parts for text in part])}
-
-    if len(smiles) < KEPT_FROM:
-        return _unpacked(build()["scaffolds"])
-    return _unpacked(cached(_key("scaffolds", smiles, None), build)["scaffolds"])
+def worker_count() -> int:
+    """Return how many processes may read molecules: one per processor, or one where processes cannot be forked."""
+    may_fork = hasattr(os, "sched_getaffinity") and not current_process().daemon
+    return len(os.sched_getaffinity(0)) if may_fork else 1
 
 
-def canonical(smiles: Sequence[str], processes: int = 1) -> list[str]:
-    """RDKit's own SMILES of each molecule, chirality included: equal where molecules are the same.
-
-    Raises:
-        InputError: A row is no molecule; `featurise` lists such rows.
-    """
-
-    def build() -> dict[str, Tensor]:
-        parts = _chunked(_canonical_chunk, smiles, processes, False)
-        return {"canonical": _packed([text for part in parts for text in part])}
-
-    if len(smiles) < KEPT_FROM:
-        return _unpacked(build()["canonical"])
-    return _unpacked(cached(_key("canonical", smiles, None), build)["canonical"])
-
-
-def fingerprints(smiles: Sequence[str], bits: int = 1024) -> npt.NDArray[np.bool_]:
-    """Morgan fingerprints of radius 2 (G, bits).
-
-    Raises:
-        InputError: A row is no molecule; `featurise` lists such rows.
-    """
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=bits)
-    found = np.zeros((len(smiles), bits), dtype=bool)
-    with rdBase.BlockLogs():
-        for row, text in enumerate(smiles):
-            found[row] = generator.GetFingerprintAsNumPy(_molecule(text, row))
-    return found
-
-
-def _scaffold_chunk(smiles: Texts, first: int) -> list[str]:
-    """The scaffolds of some rows, the first of which has the given number."""
-    with rdBase.BlockLogs():
-        mols = [_molecule(text, row) for row, text in enumerate(smiles, first)]
-        return [MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=False) for mol in mols]
-
-
-def _canonical_chunk(smiles: Texts, first: int) -> list[str]:
-    """The canonical SMILES of some rows, the first of which has the given number."""
-    with rdBase.BlockLogs():
-        return [Chem.MolToSmiles(_molecule(text, row)) for row, text in enumerate(smiles, first)]
-
-
-def _molecule(text: str | None, row: int) -> Any:
-    """The molecule, or one sentence that says why there is none."""
-    mol = _parse("smiles", text)
-    if isinstance(mol, str):
-        raise InputError(f"row {row} ({text!r}) is no molecule ({mol}); leave out the rows that featurise rejects.")
-    return mol
-
-
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
-def _parse(kind: str, text: str | None) -> Any:
-    """The molecule a text describes, or the reason why it describes none."""
-    if text is None or not text.strip():
-        return "empty"
-    if kind == "smiles" and not text.isascii() and not text.split(None, 1)[0].isascii():
-        return "holds a character that SMILES do not have"  # RDKit would stop reading there and say nothing
-    read = _reader(kind)
-    mol = read(text)
-    if mol is None:
-        # Parsed once more, since capturing what RDKit says about every molecule would cost more than the few repeats.
-        with getattr(rdBase, "CaptureErrorLog", rdBase.BlockLogs)() as capture:
-            read(text)
-        return _reason(getattr(capture, "messages", ""))
-    return mol if mol.GetNumAtoms() else "no atoms"
-
-
-def _reader(kind: str) -> Callable[[str], Any]:
-    """What turns a text of that kind into a molecule or None."""
-    return Chem.MolFromSmiles if kind == "smiles" else Chem.MolFromMolBlock
-
-
-def _reason(log: str) -> str:
-    """What RDKit logged about one text, in a few words."""
-    lines = [re.sub(r"^\[[\d:]+\] ?", "", line) for line in log.splitlines()]
-    first = next((line for line in lines if line.strip()), "RDKit cannot read it")
-    words = re.sub(r"^SMILES Parse Error: ", "", first)
-    words = re.sub(r",? (while parsing|for input):.*$", "", words)
-    place = re.search(r"around (position \d+)", log)
-    return re.sub(r"\s+", " ", words).strip() + (f" at {place[1]}" if place else "")
+# Parsing --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows as arrays, as small as they can be sent from one process to another.
+    """Some rows as arrays, small enough to be sent between processes.
 
     Attributes:
         x: Atom codes (N, 9).
-        index: Bonds in both directions, local to each molecule (2, E).
+        index: Bonds in both directions, numbered within each molecule (2, E).
         attr: Bond codes (E, 3).
-        nodes: Atoms of each molecule (G,).
-        edges: Directed bonds of each molecule (G,).
+        nodes: Number of atoms per molecule (G,).
+        edges: Number of directed bonds per molecule (G,).
         rows: Accepted rows (G,).
         rejected: The other rows and why.
-        smiles: The SMILES of each molecule, where rows are mol blocks.
+        smiles: SMILES of each molecule, if rows are mol blocks.
+        binaries: RDKit's binary form of each molecule.
     """
 
     x: npt.NDArray[np.uint8]
@@ -270,22 +250,24 @@ class Part:
     rows: npt.NDArray[np.int32]
     rejected: list[tuple[int, str]]
     smiles: list[str]
+    binaries: list[bytes]
 
 
 def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
-    """Parse some rows, the first of which has the given number."""
+    """Parse some rows; the first has number ``first``."""
     atom: list[list[int]] = [[] for _ in ATOM]
     bond: list[list[int]] = [[] for _ in (*ENDS, *BOND)]
     counts: list[tuple[int, int, int]] = []
     rejected: list[tuple[int, str]] = []
     smiles: list[str] = []
-    with rdBase.BlockLogs():
+    binaries: list[bytes] = []
+    with rdBase.BlockLogs(), rdBase.CaptureErrorLog() as log:
         for row, text in enumerate(texts, first):
-            mol = _parse(kind, text)
+            mol = _parse(kind, text, log)
             if isinstance(mol, str):
                 rejected.append((row, mol))
                 continue
-            # By number, which takes half the time of RDKit's own iterators.
+            # Access by number takes half the time of RDKit's iterators.
             atoms = list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
             bonds = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
             for column, (read, _, _) in zip(atom, ATOM, strict=True):
@@ -293,28 +275,37 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
             for column, read in zip(bond, (*ENDS, *(read for read, _, _ in BOND)), strict=True):
                 column.extend(map(read, bonds))
             counts.append((row, len(atoms), 2 * len(bonds)))
+            binaries.append(mol.ToBinary(int(Chem.PropertyPickleOptions.NoProps)))
             if kind == BLOCK:
                 smiles.append(Chem.MolToSmiles(mol))
     rows, nodes, edges = np.array(counts, dtype=np.int32).reshape(-1, 3).T
     ends = np.array(bond[:2], dtype=np.int32)  # (2, E / 2)
-    return Part(
-        _codes(atom, ATOM, FEATURES.node),
-        np.stack([ends, ends[::-1]], 2).reshape(2, -1),  # there and back, one after the other
-        _codes(bond[2:], BOND, FEATURES.edge).repeat(2, 0),
-        nodes,
-        edges,
-        rows,
-        rejected,
-        smiles,
-    )
+    index = np.stack([ends, ends[::-1]], 2).reshape(2, -1)  # there and back, one after the other
+    attr = _codes(bond[2:], BOND, FEATURES.edge).repeat(2, 0)
+    return Part(_codes(atom, ATOM, FEATURES.node), index, attr, nodes, edges, rows, rejected, smiles, binaries)
 
 
-def _codes(
-    columns: Sequence[Sequence[int]],
-    how: Sequence[tuple[Callable[[Any], int], int, Tensor | None]],
-    features: Features,
-) -> npt.NDArray[np.uint8]:
-    """Codes (N, F) of what was read, each within its column."""
+def _parse(kind: str, text: str | None, log: Any) -> Any:
+    """Return the molecule of a text, or the reason why there is none, taken from what RDKit logs."""
+    if text is None or not text.strip():
+        return "empty"
+    if kind == SMILES and not text.isascii() and not text.split(None, 1)[0].isascii():
+        return "contains a character that SMILES do not have"  # RDKit would silently stop reading there
+    earlier = len(log.messages)
+    mol = Chem.MolFromSmiles(text) if kind == SMILES else Chem.MolFromMolBlock(text)
+    if mol is not None:
+        return mol if mol.GetNumAtoms() else "no atoms"
+    said = log.messages[earlier:]
+    lines = [re.sub(r"^\[[\d:]+\] ?", "", line) for line in said.splitlines()]
+    first = next((line for line in lines if line.strip()), "RDKit cannot read it")
+    words = re.sub(r"^SMILES Parse Error: ", "", first)
+    words = re.sub(r",? (while parsing|for input):.*$", "", words)
+    place = re.search(r"around (position \d+)", said)
+    return re.sub(r"\s+", " ", words).strip() + (f" at {place[1]}" if place else "")
+
+
+def _codes(columns: Sequence[Sequence[int]], how: Sequence[Column], features: Features) -> npt.NDArray[np.uint8]:
+    """Return the codes (N, F) of the values read, each within its column's range."""
     codes = np.empty((len(columns[0]), len(columns)), dtype=np.uint8)
     for number, (values, (_, lowest, table), size) in enumerate(zip(columns, how, features.sizes, strict=True)):
         read = np.array(values, dtype=np.int64) - lowest
@@ -322,28 +313,106 @@ def _codes(
     return codes
 
 
-# Many -----------------------------------------------------------------------------------------------------------------
+def _molecules(
+    kind: str, texts: Texts, processes: int | None, progress: bool, key: Mapping[str, Any] | None
+) -> Molecules:
+    """Return the molecules of the texts; graphs come from the disk cache where possible."""
+    binaries: list[bytes | None] | None = None
+
+    def build() -> dict[str, Tensor]:
+        nonlocal binaries
+        parts = _in_chunks(partial(_read_chunk, kind=kind), texts, processes, progress)
+        binaries = [binary for part in parts for binary in part.binaries]
+        return _joined(parts)
+
+    worth_keeping = key is not None or len(texts) >= KEPT_FROM
+    tensors = cached(_key(kind, texts, key), build) if worth_keeping else build()
+    graphs = GraphSet(
+        {"x": tensors["x"].long()},
+        {"index": tensors["index"].long(), "attr": tensors["attr"].long()},
+        {},
+        bounds(tensors["nodes"].long()),
+        bounds(tensors["edges"].long()),
+    )
+    rejected = tuple(Rejected(row, texts[row] or "", reason) for row, reason in _unpacked(tensors["rejected"]))
+    rows = tensors["rows"].long()
+    smiles = _unpacked(tensors["smiles"]) if kind == BLOCK else [texts[row] for row in rows.tolist()]
+    return Molecules(graphs, rows, rejected, Parsed(smiles, binaries))
 
 
-def _chunked(
-    work: Callable[[Texts, int], T], texts: Texts, processes: int, progress: bool, what: str = "molecules"
+def _joined(parts: Sequence[Part]) -> dict[str, Tensor]:
+    """Return all parts joined, in the types in which they are cached."""
+    empty = _read_chunk([], 0, SMILES)
+    joined = {
+        name: torch.from_numpy(np.concatenate([getattr(part, name) for part in (empty, *parts)], axis))
+        for name, axis in (("x", 0), ("index", 1), ("attr", 0), ("nodes", 0), ("edges", 0), ("rows", 0))
+    }
+    if joined["index"].numel() and int(joined["index"].max()) < 2**15:
+        joined["index"] = joined["index"].short()
+    joined["smiles"] = _packed([text for part in parts for text in part.smiles])
+    return {**joined, "rejected": _packed([pair for part in parts for pair in part.rejected])}
+
+
+def _key(kind: str, texts: Texts, key: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what decides the result: the texts, RDKit's version and the version of this code."""
+    digest = hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
+    return {"molecules": kind, "version": VERSION, "rdkit": RDKIT, "texts": digest, "key": dict(key or {})}
+
+
+def _packed(value: list[Any]) -> Tensor:
+    """Return JSON values as a tensor of bytes, which the cache can store."""
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def _unpacked(tensor: Tensor) -> Any:
+    """Invert `_packed`."""
+    return json.loads(tensor.numpy().tobytes())
+
+
+# Many molecules -------------------------------------------------------------------------------------------------------
+
+
+def _restored(binary: Any) -> Any:
+    """Return the molecule of its binary form."""
+    return Chem.Mol(binary)
+
+
+def _scaffold(mol: Any) -> str:
+    """Return the Murcko scaffold of a molecule as SMILES."""
+    scaffold: str = MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=False)
+    return scaffold
+
+
+def _write_chunk(binaries: Sequence[bytes], first: int, write: Callable[[Any], str]) -> list[str]:
+    """Return one string per molecule."""
+    with rdBase.BlockLogs():
+        return [write(_restored(binary)) for binary in binaries]
+
+
+def _in_chunks(
+    work: Callable[[Sequence[S], int], T],
+    items: Sequence[S],
+    processes: int | None,
+    progress: bool,
+    what: str = "molecules",
 ) -> list[T]:
-    """What ``work`` makes of each stretch of rows, in order."""
-    starts = range(0, len(texts), CHUNK)
-    stretches = [list(texts[start : start + CHUNK]) for start in starts]
+    """Apply ``work`` to stretches of items, by several processes if there are many, and return the results in order."""
+    starts = range(0, len(items), CHUNK)
+    stretches = [list(items[start : start + CHUNK]) for start in starts]
+    workers = processes or (worker_count() if len(items) >= KEPT_FROM else 1)
     with ExitStack() as stack:
         results: Iterable[T]
-        if processes > 1 and len(stretches) > 1:
-            # Forked, since others would import this package anew; the workers use nothing that keeps threads.
-            pool = stack.enter_context(ProcessPoolExecutor(min(processes, len(stretches)), get_context("fork")))
+        if workers > 1 and len(stretches) > 1:
+            # Forked processes need not import this package again, and the workers use nothing that holds threads.
+            pool = stack.enter_context(ProcessPoolExecutor(min(workers, len(stretches)), get_context("fork")))
             results = pool.map(work, stretches, starts)
         else:
             results = map(work, stretches, starts)
-        return list(_shown(results, len(texts), what) if progress else results)
+        return list(_shown(results, len(items), what) if progress and items else results)
 
 
 def _shown(results: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """The results, with a bar on the error stream that goes as far as they do, and at the end the time it took."""
+    """Yield the results while a bar on the error stream follows them; print the time taken at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -358,77 +427,11 @@ def _shown(results: Iterable[T], total: int, what: str) -> Iterator[T]:
     console.print(f"{total:,} {what} in {took:.1f} s, {1000 * took / max(total, 1):.2f} s per 1,000", highlight=False)
 
 
-def worker_count() -> int:
-    """How many processes may work at molecules here: one for each processor, one where processes cannot be forked."""
-    may_fork = hasattr(os, "sched_getaffinity") and not current_process().daemon
-    return len(os.sched_getaffinity(0)) if may_fork else 1
-
-
-def _kept(kind: str, texts: Texts, processes: int, progress: bool, key: Mapping[str, Any] | None) -> Molecules:
-    """The molecules of the texts, from disk where that pays and they were made before."""
-
-    def build() -> dict[str, Tensor]:
-        return _joined(_chunked(partial(_read_chunk, kind=kind), texts, processes, progress))
-
-    worth = key is not None or len(texts) >= KEPT_FROM
-    tensors = cached(_key(kind, texts, key), build) if worth else build()
-    made = _molecules(tensors, texts)
-    return replace(made, smiles=tuple(_unpacked(tensors["smiles"]))) if kind == BLOCK else made
-
-
-def _key(kind: str, texts: Texts, key: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What decides the result: the texts, RDKit's version and this code's."""
-    digest = hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
-    made_by = {"molecules": kind, "version": VERSION, "rdkit": RDKIT, "texts": digest}
-    return {**made_by, "key": dict(key or {})}
-
-
-def _joined(parts: Sequence[Part]) -> dict[str, Tensor]:
-    """All parts one after the other, as small as they are kept."""
-    empty = _read_chunk([], 0, "smiles")
-    joined = {
-        name: torch.from_numpy(np.concatenate([getattr(part, name) for part in (empty, *parts)], axis))
-        for name, axis in (("x", 0), ("index", 1), ("attr", 0), ("nodes", 0), ("edges", 0), ("rows", 0))
-    }
-    if joined["index"].numel() and int(joined["index"].max()) < 2**15:
-        joined["index"] = joined["index"].short()
-    joined["smiles"] = _packed([text for part in parts for text in part.smiles])
-    return {**joined, "rejected": _packed([pair for part in parts for pair in part.rejected])}
-
-
-def _molecules(tensors: dict[str, Tensor], texts: Texts) -> Molecules:
-    """Graphs of what `_joined` made."""
-    graphs = GraphSet(
-        {"x": tensors["x"].long()},
-        {"index": tensors["index"].long(), "attr": tensors["attr"].long()},
-        {},
-        _bounds(tensors["nodes"]),
-        _bounds(tensors["edges"]),
-    )
-    rejected = tuple(Rejected(row, texts[row] or "", reason) for row, reason in _unpacked(tensors["rejected"]))
-    return Molecules(graphs, tensors["rows"].long(), rejected)
-
-
-def _packed(value: list[Any]) -> Tensor:
-    """JSON values as a tensor of bytes, which the cache keeps."""
-    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-
-
-def _unpacked(tensor: Tensor) -> Any:
-    """What `_packed` was given."""
-    return json.loads(tensor.numpy().tobytes())
-
-
-def _bounds(counts: Tensor) -> Tensor:
-    """Running sums of counts (G,) with a leading zero (G + 1,)."""
-    return torch.nn.functional.pad(counts.long().cumsum(0), (1, 0))
-
-
 # Back to RDKit --------------------------------------------------------------------------------------------------------
 
 
 def rebuilt(graph: Data) -> Any:
-    """The molecule of atom and bond codes; nothing is checked that the codes were not checked for when made."""
+    """Return the RDKit molecule of atom and bond codes, without checking it again."""
     mol = Chem.RWMol()
     for element, _, _, charge, hydrogens, _, _, aromatic, _ in graph.x.tolist():
         atom = Chem.Atom(element)

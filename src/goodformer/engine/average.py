@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-Kind = Literal["none", "ema", "swa"]
+from goodformer.config.run import Kind
+
 Buffers = dict[str, Tensor | None]
 
 

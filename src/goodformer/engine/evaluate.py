@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from goodformer.data.graphs import GraphSet
-from goodformer.explain.precision import edge_auc, graph_precision
+from goodformer.engine.precision import edge_auc, graph_precision
 from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.spec import Task
 

@@ -22,7 +22,7 @@ from goodformer.engine.run import build_method
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
-from goodformer.methods import Method
+from goodformer.methods.base import Method
 from goodformer.report.artefacts import INFERENCE
 
 BEST, UNTRAINED = "best", "untrained"

@@ -1,9 +1,8 @@
-"""Training as one call: a config in, a finished run out."""
+"""Training in one call: a configuration in, a finished run out."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from goodformer import files
 from goodformer.config.run import Hardware, RunConfig
@@ -12,16 +11,15 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
-from goodformer.engine.selection import select_epoch
-from goodformer.engine.store import CONFIG, SUMMARY, Run
-from goodformer.engine.training import Training, load_state, publish
+from goodformer.engine.store import BEST, CONFIG, EPOCHS, SUMMARY, Run
+from goodformer.engine.training import Training
 from goodformer.engine.weights import ModelFile, load_weights
 from goodformer.methods.base import Method
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 
 WATCHED = ("train", "id_val", "val")
-"""Splits measured after every epoch where the test splits are not: those that may decide something."""
+"""Splits that are evaluated after every epoch when the test splits are not."""
 
 
 def train(
@@ -30,17 +28,17 @@ def train(
     hardware: Hardware | None = None,
     benchmark: Benchmark | None = None,
 ) -> Run:
-    """Train, evaluate and record what the config says.
+    """Train, evaluate and record the run that a configuration describes.
 
-    The run's folder is ``root / config.folder_name``. A finished run is returned at once, an interrupted one goes on
-    from its last whole epoch and ends, on a CPU, with the same bits as if it had never been stopped. The caller's
-    random generators are left as they were.
+    The run's folder is ``root / config.folder_name``. A finished run is returned at once. An interrupted run continues
+    from its last whole epoch and ends, on a CPU, with the same bits as an uninterrupted one. The caller's random
+    generators are left unchanged.
 
     Args:
         config: What to compute.
-        root: Where run folders lie.
-        hardware: Where to compute it; one CPU thread where not given.
-        benchmark: The data where they are at hand already, or have no name; loaded by the config where not given.
+        root: Folder that holds the run folders.
+        hardware: Where to compute it; by default one CPU thread.
+        benchmark: The data, if they are already loaded or have no name; by default loaded as the configuration says.
     """
     run = Run(Path(root) / config.folder_name)
     if run.finished:
@@ -56,7 +54,7 @@ def train(
 
 
 def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, ModelFile]:
-    """The method of a config with the initial weights its seed gives, and how it was built."""
+    """Return the method of a configuration, its initial weights drawn from the seed, and its description."""
     file = ModelFile(model=config.model, method=config.method, features=benchmark.features, task=benchmark.task)
     with own_randomness():
         set_seed(config.seed, "weights")
@@ -69,26 +67,20 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     method, file = build_method(config, benchmark)
     ready = benchmark.with_encodings(method.encodings)
     training = Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED)
-    files.write_json(run.folder / CONFIG, config.to_dict())  # not before: what cannot be built is no run
+    files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run
     training.resume()
     if not training.done:
-        from goodformer.engine.loop import fit  # Lightning takes seconds to import: only where it is needed
+        from goodformer.engine.loop import fit  # Lightning takes a second to import
 
         fit(training, hardware)
-    state = load_state(run.folder, config)
-    if state is None:
-        raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
-    _measure_rest(run, config, ready, state["epochs"])
-    publish(run.folder, file, config, state)
-    summary = summarise(config, benchmark, state["epochs"], state["cost"], hardware)
-    files.write_json(run.folder / SUMMARY, summary)
-
-
-def _measure_rest(run: Run, config: RunConfig, benchmark: Benchmark, epochs: list[dict[str, Any]]) -> None:
-    """Measure the splits that were not watched in training, by the weights of the chosen epoch, in place."""
-    chosen = epochs[select_epoch(epochs, config.training.selection, benchmark.task.metric)]
+        if not training.resume():
+            raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
+    chosen = training.epochs[training.selected]
     missing = [split for split in SPLITS if split not in chosen]
     if missing:
-        method, _ = load_weights(run.folder / "best")
+        method, _ = load_weights(run.folder / BEST)
         for split in missing:
-            chosen[split] = evaluate(method, benchmark.splits[split], config.training.eval_batch_size)
+            chosen[split] = evaluate(method, ready.splits[split], config.training.eval_batch_size)
+    training.save_last()
+    files.write_lines(run.folder / EPOCHS, training.epochs)
+    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, training.epochs, training.cost, hardware))

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from goodformer.registry import unknown
-
-Rule = Literal["ood_val", "id_val", "last"]
 
 RULES: dict[str, str | None] = {"ood_val": "val", "id_val": "id_val", "last": None}
 """The split whose metric chooses the epoch under each rule; ``last`` looks at none."""

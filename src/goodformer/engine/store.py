@@ -19,7 +19,7 @@ from goodformer.config.run import RunConfig
 from goodformer.registry import InputError
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
-MODEL = "model.json"
+MODEL, BEST, LAST = "model.json", "best", "last"
 SHOWN = 5
 """Runs that a sentence names."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,10 +76,21 @@ def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> 
     return file.model_copy(update={"sha256": sha256})
 
 
+def move_weights(source: Path, target: Path) -> None:
+    """Move saved weights to another folder, file by file; a move that was interrupted can be repeated."""
+    files.make_folder(target)
+    for name in DERIVED:
+        (target / name).unlink(missing_ok=True)
+    for name in (WEIGHTS, DESCRIPTION):
+        if (source / name).exists():
+            os.replace(source / name, target / name)
+    source.rmdir()
+
+
 def load_weights(folder: Path) -> tuple[Method, ModelFile]:
     """Read what `save_weights` wrote; nothing in the folder is ever executed."""
     file = read_description(folder)
-    weights = _read_tensors(folder / WEIGHTS, file.sha256)
+    weights = read_tensors(folder, file.sha256)
     with own_randomness():
         method = file.build()
     try:
@@ -109,7 +121,9 @@ def read_description(folder: Path) -> ModelFile:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
 
 
-def _read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
+def read_tensors(folder: Path, sha256: str) -> dict[str, Tensor]:
+    """Read ``weights.safetensors`` and check that it is the file that ``model.json`` describes."""
+    path = folder / WEIGHTS
     try:
         content = path.read_bytes()
     except OSError as error:

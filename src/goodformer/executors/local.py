@@ -1,4 +1,4 @@
-"""Many runs, a few at a time, each in a process of its own so that its memory is freed when it ends."""
+"""Training many runs on this machine, a few at a time, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,37 +12,36 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from goodformer import files
-from goodformer.config.run import RunConfig
-from goodformer.data import DATASETS
+from goodformer.config.run import PARTS, RunConfig
 from goodformer.engine.store import Run
 from goodformer.registry import InputError
 
 PERIOD = 0.25
-"""Seconds between looks at the processes."""
-REFUSED = 2
-"""Exit code of a command that was given something it cannot use and says so in its last line."""
+"""Seconds between two looks at the processes."""
+BAD_INPUT = 2
+"""Exit code of a command that refuses its input; its last line says why."""
 PATIENCE = 10.0
-"""Seconds a stopped process has before it is killed."""
+"""Seconds between asking a process to stop and killing it."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far the runs are, for whoever watches.
+    """Progress of many runs.
 
     Args:
-        runs: Number of runs asked for.
-        ended: How many of them are finished or have failed.
-        failed: How many have failed.
+        runs: Number of runs.
+        ended: Number of runs that are finished or have failed.
+        failed: Number of runs that have failed.
         epochs: Number of epochs of all runs that have not failed.
-        epochs_done: How many of them are recorded.
-        running: A few words for each run that is being trained.
+        epochs_done: Number of epochs that are recorded.
+        running: A few words for each run in training.
         seconds_left: Estimate from the epochs so far; None before the first.
     """
 
@@ -61,32 +60,37 @@ Watch = Callable[[Status], None]
 def complete(
     configs: Sequence[RunConfig], root: Path, jobs: int = 2, threads: int = 1, watch: Watch | None = None
 ) -> dict[str, str]:
-    """Train what is unfinished; a run that fails stops no other.
+    """Train all unfinished runs; a run that fails does not stop the others.
 
-    An interrupt stops the processes and is passed on; every run goes on from its last whole epoch the next time.
+    An interrupt stops the processes and is raised again; the next call continues every run from its last whole epoch.
 
     Args:
-        configs: What to train, in this order.
-        root: Where run folders lie.
-        jobs: Processes at a time.
-        threads: Threads of each.
-        watch: Called several times a second.
+        configs: The runs, in the order of training.
+        root: Folder of runs.
+        jobs: Number of processes at a time.
+        threads: Threads of each process.
+        watch: Called several times a second, and once whenever a run has ended.
 
     Returns:
-        One sentence for each run that failed, by its id.
+        The reason of each failed run, by its id.
     """
     board = Board(configs, root, jobs)
-    waiting = deque(config for config in configs if not board.run(config).finished)
+    waiting = deque(config for config in configs if not Run(root / config.folder_name).finished)
     running: list[Worker] = []
-    with tempfile.TemporaryDirectory() as scratch, _stopped_at_the_end(running):
+
+    def show() -> None:
+        if watch:
+            watch(board.status([worker.config for worker in running]))
+
+    with tempfile.TemporaryDirectory() as scratch, _stopping(running):
         while waiting or running:
             while waiting and len(running) < jobs:
                 running.append(Worker(waiting.popleft(), root, Path(scratch), threads))
             for worker in [worker for worker in running if worker.ended]:
                 running.remove(worker)
                 board.note_end(worker)
-            if watch:
-                watch(board.status([worker.config for worker in running]))
+                show()
+            show()
             time.sleep(PERIOD if running else 0)
     return board.failures
 
@@ -95,32 +99,32 @@ class Worker:
     """A process that trains one run by ``goodformer train``.
 
     Args:
-        config: What to train.
-        root: Where run folders lie.
-        scratch: Folder for its settings and what it says.
-        threads: Threads it may use.
+        config: The run.
+        root: Folder of runs.
+        scratch: Folder for its settings and its error output.
+        threads: Threads of the process.
     """
 
     def __init__(self, config: RunConfig, root: Path, scratch: Path, threads: int) -> None:
-        self.config, self.root, self.words = config, root, scratch / f"{config.id}.err"
+        self.config, self.root, self.errors = config, root, scratch / f"{config.id}.err"
         settings = scratch / f"{config.id}.json"
         settings.write_text(json.dumps(config.to_dict()), encoding="utf-8")
-        with self.words.open("wb") as words:
+        with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 command(settings, root, threads, every_test=uncut(config)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=words,
+                stderr=errors,
                 env={**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
             )
 
     @property
     def ended(self) -> bool:
-        """Whether the process is over."""
+        """Return whether the process has ended."""
         return self.process.poll() is not None
 
     def stop(self) -> None:
-        """End the process; what it has recorded stays."""
+        """End the process; its recorded epochs stay."""
         self.process.terminate()
         try:
             self.process.wait(PATIENCE)
@@ -129,141 +133,118 @@ class Worker:
             self.process.wait()
 
     def failure(self) -> str | None:
-        """One sentence if the run is not finished though the process is over."""
-        code, said = self.process.returncode, self.words.read_text(encoding="utf-8", errors="replace")
+        """Return why the run is not finished although the process has ended, None if it is finished."""
+        code, said = self.process.returncode, self.errors.read_text(encoding="utf-8", errors="replace")
         last = said.strip().rpartition("\n")[2].strip()
+        folder = self.root / self.config.folder_name
         if code == 0:
-            missing = f"the process ended well without {self.config.folder_name}; delete that folder and try again."
-            return None if Run(self.root / self.config.folder_name).finished else missing
-        if code == REFUSED:
+            missing = f"the process exited with code 0 but {folder} is not finished; delete that folder and try again."
+            return None if Run(folder).finished else missing
+        if code == BAD_INPUT:
             return last.removeprefix("goodformer: ")
         if code < 0:
-            return f"the process was ended by {signal.Signals(-code).name}; if nobody did it, memory may be short."
-        return f"{last or f'the process ended with code {code}'} (all it said is in {self._keep(said)})"
-
-    def _keep(self, said: str) -> Path:
-        """A file beside the run folders with what the process said."""
-        path = self.root / f"{self.config.folder_name}.log"
+            return f"the process was killed by {signal.Signals(-code).name}; the machine may be out of memory."
+        log = self.root / f"{self.config.folder_name}.log"
         files.make_folder(self.root)
-        files.write_text(path, said)
-        return path
-
-
-def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
-    """Those of some runs that are finished in a folder."""
-    runs = [Run(root / config.folder_name) for config in configs]
-    return [run for run in runs if run.finished]
+        files.write_text(log, said)
+        return f"{last or f'the process exited with code {code}'} (its full error output is in {log})"
 
 
 def uncut(config: RunConfig) -> bool:
-    """Whether a run has all graphs of its data set: the test splits are then measured at every epoch.
+    """Return whether a run uses all graphs of its data set: the test splits are then measured after every epoch.
 
-    Settings decide, never a label: runs of one id have records of one content, whatever budget asked for them.
+    Settings decide, not the label of a budget: runs with one id have records with the same content.
     """
-    graphs = DATASETS.settings(config.dataset["name"]).model_fields.get("graphs")
+    graphs = PARTS["dataset"].settings(config.dataset["name"]).get("graphs")
     return graphs is None or bool(config.dataset["graphs"] >= graphs.default)
 
 
 def command(settings: Path, root: Path, threads: int, every_test: bool = False) -> list[str]:
-    """The command line that trains the run a settings file describes.
+    """Return the command line that trains the run of a settings file.
 
     Args:
         settings: The file.
-        root: Where run folders lie.
+        root: Folder of runs.
         threads: Threads of the process.
-        every_test: Measure the test splits at every epoch, so that the record tells them under every rule.
+        every_test: Measure the test splits after every epoch, so that the record has them for every selection rule.
     """
-    words = [
-        "train",
-        "--config",
-        str(settings),
-        "--runs",
-        str(root),
-        "--threads",
-        str(threads),
-        "--quiet",
-        "--json",
-        *([] if every_test else ["--test-chosen"]),
-    ]
-    return [sys.executable, "-m", "goodformer", *words]
+    words = ["train", "--config", str(settings), "--runs", str(root), "--threads", str(threads), "--quiet", "--json"]
+    return [sys.executable, "-m", "goodformer", *words, *([] if every_test else ["--test-chosen"])]
 
 
 class Board:
-    """What is known of many runs: epochs recorded, seconds each took, failures.
+    """Progress of many runs: recorded epochs, seconds of each, failures.
 
     Args:
         configs: All runs.
-        root: Where run folders lie.
-        jobs: Processes at a time.
+        root: Folder of runs.
+        jobs: Number of processes at a time.
     """
 
     def __init__(self, configs: Sequence[RunConfig], root: Path, jobs: int) -> None:
         self.configs, self.root, self.jobs = {config.id: config for config in configs}, root, jobs
         self.failures: dict[str, str] = {}
-        self.seconds = {config.id: self._seconds(config) for config in self.configs.values()}
-
-    def run(self, config: RunConfig) -> Run:
-        """The run of a config, begun or not."""
-        return Run(self.root / config.folder_name)
+        self.seconds = {one: self._seconds(config) for one, config in self.configs.items()}
 
     def note_end(self, worker: Worker) -> None:
-        """Take in the last epochs of a run, or why it failed."""
+        """Record the last epochs of a run, or why it failed."""
         self.seconds[worker.config.id] = self._seconds(worker.config)
         if reason := worker.failure():
             self.failures[worker.config.id] = reason
 
     def status(self, running: Sequence[RunConfig]) -> Status:
-        """How far things are."""
+        """Return the progress so far, given the runs in training."""
         self.seconds |= {config.id: self._seconds(config) for config in running}
-        ended = [one for one, config in self.configs.items() if one in self.failures or self.run(config).finished]
+        done = {one: len(seconds) for one, seconds in self.seconds.items()}
+        ended = {
+            one
+            for one, config in self.configs.items()
+            if one in self.failures or Run(self.root / config.folder_name).finished
+        }
         sound = [one for one in self.configs if one not in self.failures]
+        words = (
+            f"{config.method['name']} on {config.model['name']}, seed {config.seed}, "
+            f"epoch {min(done[config.id] + 1, config.training.epochs)} of {config.training.epochs}"
+            for config in running
+        )
         return Status(
             runs=len(self.configs),
             ended=len(ended),
             failed=len(self.failures),
-            epochs=sum(len(self.seconds[one]) if one in ended else self._epochs(one) for one in sound),
-            epochs_done=sum(len(self.seconds[one]) for one in sound),
-            running=tuple(self._words(config) for config in running),
+            epochs=sum(done[one] if one in ended else self.configs[one].training.epochs for one in sound),
+            epochs_done=sum(done[one] for one in sound),
+            running=tuple(words),
             seconds_left=self._seconds_left([one for one in sound if one not in ended]),
         )
 
     def _seconds_left(self, unfinished: Sequence[str]) -> float | None:
-        """Epochs to come, each as long as those of its method and model were so far, or as the average of all."""
+        """Estimate the time left: an epoch takes as long as the mean of its method and model, or of all, so far."""
+        kinds = {one: (config.method["name"], config.model["name"]) for one, config in self.configs.items()}
         paces: dict[tuple[str, str], list[float]] = {}
         for one, seconds in self.seconds.items():
-            paces.setdefault(self._kind(one), []).extend(seconds)
+            paces.setdefault(kinds[one], []).extend(seconds)
         means = {kind: statistics.fmean(seconds) for kind, seconds in paces.items() if seconds}
         if not means:
             return None
         usual = statistics.fmean(means.values())
-        left = [(self._epochs(one) - len(self.seconds[one])) * means.get(self._kind(one), usual) for one in unfinished]
+        left = [
+            (self.configs[one].training.epochs - len(self.seconds[one])) * means.get(kinds[one], usual)
+            for one in unfinished
+        ]
         return max(sum(left) / self.jobs, max(left, default=0.0))
 
-    def _kind(self, one: str) -> tuple[str, str]:
-        config = self.configs[one]
-        return config.method["name"], config.model["name"]
-
-    def _epochs(self, one: str) -> int:
-        return self.configs[one].training.epochs
-
-    def _words(self, config: RunConfig) -> str:
-        """Method, model, seed and the epoch that is being trained."""
-        epoch = min(len(self.seconds[config.id]) + 1, config.training.epochs)
-        named = f"{config.method['name']} on {config.model['name']}, seed {config.seed}"
-        return f"{named}, epoch {epoch} of {config.training.epochs}"
-
     def _seconds(self, config: RunConfig) -> list[float]:
-        """Seconds of each recorded epoch; a record that cannot be read counts as none, training will say why."""
+        """Return the seconds of each recorded epoch; an unreadable record counts as none, training reports it."""
         try:
-            epochs: list[dict[str, Any]] = self.run(config).epochs
+            epochs: list[dict[str, Any]] = Run(self.root / config.folder_name).epochs
         except InputError:
             return []
         return [float(epoch.get("seconds", 0)) + float(epoch.get("eval_seconds", 0)) for epoch in epochs]
 
 
 @contextmanager
-def _stopped_at_the_end(workers: Sequence[Worker]) -> Iterator[None]:
-    """Leave no process behind, however the work ends; being told to terminate is an interrupt, too."""
+def _stopping(workers: Sequence[Worker]) -> Iterator[None]:
+    """Stop all processes at the end, however the work ends; SIGTERM counts as an interrupt."""
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main else None
     try:

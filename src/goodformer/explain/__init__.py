@@ -1,1 +1,1 @@
-"""From edge scores to subgraphs, figures of merit and pictures."""
+"""From edge scores to subgraphs and measurements of their quality; no files and no pictures."""

@@ -1,4 +1,4 @@
-"""Stability: whether trainings that differ in their seed only explain the same graphs by the same edges."""
+"""Stability: whether runs that differ only in their seed explain the same graphs by the same edges."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.explain.fidelity import joined_scores
-from goodformer.explain.subgraph import Undirected, subgraph_sizes
+from goodformer.explain.subgraph import Undirected
 from goodformer.registry import InputError
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far several sets of scores agree on each of B graphs, means over all pairs of sets.
+    """Agreement of several sets of scores on each of B graphs, averaged over all pairs of sets.
 
     Attributes:
-        correlation: Spearman's rank correlation of the scores of undirected edges, (B,); NaN where a graph has fewer
-            than two edges or a set scores all of them alike.
-        overlap: Jaccard index of the chosen edges, common ones over all, (B,); NaN where none is chosen.
-        chance: What the overlap of random choices of the same size would be on average, (B,).
+        correlation: Spearman's rank correlation of the scores of undirected edges, (B,); NaN if a graph has fewer than
+            two edges or all its scores are equal.
+        overlap: Jaccard index of the chosen edges, (B,); NaN if no edge is chosen.
+        chance: Expected overlap of random choices of the same size, (B,).
     """
 
     correlation: Tensor
@@ -31,10 +31,10 @@ class Agreement:
     chance: Tensor
 
     def summary(self) -> dict[str, float | int | None]:
-        """Means over the graphs for which each is defined, as plain values."""
-        figures = {"correlation": self.correlation, "overlap": self.overlap, "chance": self.chance}
-        known = {name: values[~values.isnan()] for name, values in figures.items()}
-        means = {name: round(float(values.mean()), 6) if len(values) else None for name, values in known.items()}
+        """Return means over the graphs for which each value is defined."""
+        values = {"correlation": self.correlation, "overlap": self.overlap, "chance": self.chance}
+        known = {name: value[~value.isnan()] for name, value in values.items()}
+        means = {name: round(float(value.mean()), 6) if len(value) else None for name, value in known.items()}
         return {"graphs": len(known["correlation"]), **means}
 
 
@@ -43,13 +43,13 @@ def agreement(graphs: GraphSet, runs: Sequence[Sequence[Tensor]], k: int | None 
 
     Args:
         graphs: The graphs.
-        runs: For each run and graph a score of each directed edge, (E,); directions are averaged.
-        k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
+        runs: For each run and graph one score per directed edge, (E,); directions are averaged.
+        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
     """
     if len(runs) < 2:
-        raise InputError(f"agreement was asked of {len(runs)} set of scores; give two or more, from different seeds.")
+        raise InputError(f"agreement needs two or more sets of scores, got {len(runs)}; give runs of different seeds.")
     pairs = Undirected.of(graphs)
-    sizes = subgraph_sizes(graphs, k, pairs)
+    sizes = pairs.sizes(k, graphs.edge.get("truth"))
     values = [pairs.mean(joined_scores(graphs, scores)) for scores in runs]  # each (M,)
     ranks = [standard_ranks(one, pairs) for one in values]
     chosen = [pairs.best(one, sizes).double() for one in values]
@@ -59,7 +59,7 @@ def agreement(graphs: GraphSet, runs: Sequence[Sequence[Tensor]], k: int | None 
 
 
 def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:
-    """Ranks of undirected edges within their graph, ties at their mean rank, brought to mean 0 and variance 1, (M,)."""
+    """Return the ranks of undirected edges within their graph, ties averaged, scaled to mean 0 and variance 1, (M,)."""
     order = values.argsort(stable=True)
     order = order[pairs.graph[order].argsort(stable=True)]  # by graph, within it from the lowest
     row, graph = values[order], pairs.graph[order]
@@ -72,29 +72,28 @@ def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:
     ranks[order] = mean_place[tie]
     centred = ranks - (_sums(ranks, pairs) / pairs.counts)[pairs.graph]
     spread = (_sums(centred.square(), pairs) / pairs.counts).sqrt()  # (B,)
-    return centred / spread[pairs.graph]  # 0 / 0 is NaN: no order, no correlation
+    return centred / spread[pairs.graph]  # 0 / 0 is NaN: without an order there is no correlation
 
 
 def chance(counts: Tensor, sizes: Tensor) -> Tensor:
-    """Expected Jaccard index of two random choices of ``sizes`` (B,) among ``counts`` (B,) edges, (B,); NaN for none.
+    """Return the expected Jaccard index of two random choices of ``sizes`` (B,) out of ``counts`` (B,) edges, (B,).
 
-    E = sum over i of P(i in common) i / (2k - i), P hypergeometric.
+    E = sum over i of P(i in common) i / (2k - i), P hypergeometric; NaN for an empty choice.
     """
+
+    def log_choose(n: Tensor, k: Tensor) -> Tensor:
+        n, k = n.clamp(min=0), k.clamp(min=0)  # values outside 0 <= k <= n are masked below
+        return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
+
     most = int(sizes.max()) if len(sizes) else 0
     k, m = sizes.double()[:, None], counts.double()[:, None]  # (B, 1)
     common = torch.arange(most + 1, dtype=torch.double)  # (k + 1,)
     possible = (common <= k) & (common >= 2 * k - m)
-    log = _log_choose(k, common) + _log_choose(m - k, k - common) - _log_choose(m, k)  # (B, k + 1)
+    log = log_choose(k, common) + log_choose(m - k, k - common) - log_choose(m, k)  # (B, k + 1)
     each = torch.where(possible, log, -torch.inf).exp() * common / (2 * k - common).clamp(min=1)
     return torch.where(sizes > 0, each.sum(1), torch.nan)
 
 
-def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-    """log of n over k; meaningless, but no error, where k is not between 0 and n."""
-    n, k = n.clamp(min=0), k.clamp(min=0)
-    return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
-
-
 def _sums(values: Tensor, pairs: Undirected) -> Tensor:
-    """Sums over the undirected edges of each graph: (M,) -> (B,)."""
+    """Return sums over the undirected edges of each graph: (M,) -> (B,)."""
     return torch.zeros(len(pairs.counts), dtype=values.dtype).index_add_(0, pairs.graph, values)

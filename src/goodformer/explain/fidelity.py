@@ -1,9 +1,9 @@
-"""Fidelity: what happens to a prediction when its explanation is taken away, or is all that is left.
+"""Fidelity: how a prediction changes when its explanation is removed, or when only the explanation is left.
 
-Two rules, and why. *Removed*: the chosen edges go, every node stays, because a node of the subgraph is usually one of
-the rest as well. *Kept alone*: the chosen edges and the nodes they touch stay, because nodes left over would still be
-read. Encodings are computed anew for either graph. Random edges of the same number go through the same mill: a figure
-says nothing without theirs, since any graph that was cut is unlike the training graphs.
+*Removed*: the chosen edges are deleted and all nodes stay, because a node of the subgraph usually has other edges too.
+*Kept*: only the chosen edges and their nodes stay, because isolated nodes would still be read. Encodings are computed
+for the cut graph. The same number of random edges serves as the baseline: a cut graph always differs from training
+graphs, so a drop in probability alone means little.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
-from goodformer.explain.subgraph import Undirected, subgraph_sizes
+from goodformer.explain.subgraph import Undirected
 from goodformer.registry import InputError
 from goodformer.spec import Task
 
 Predict = Callable[[GraphSet], Tensor]
-"""Probabilities (B, C) of graphs that carry no encodings."""
+"""Returns the probabilities (B, C) of graphs that carry no encodings."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Probability of what is predicted for B graphs, whole and in part; NaN for a graph without a subgraph.
+    """Probability of the predicted class for B graphs, whole and cut; NaN for a graph without a subgraph.
 
     Attributes:
         edges: Undirected edges of each subgraph, (B,).
-        whole: On the whole graph, (B,); with several binary targets the mean over them of the predicted side's.
+        whole: On the whole graph, (B,); the mean over targets if there are several binary targets.
         removed: Without the subgraph, (B,).
         kept: On the subgraph alone, (B,).
-        random_removed, random_kept: The same for random edges of the same number, mean over draws, (B,).
+        random_removed, random_kept: The same for random edges, averaged over draws, (B,).
     """
 
     edges: Tensor
@@ -43,20 +43,30 @@ class Fidelity:
     random_kept: Tensor
 
     def summary(self) -> dict[str, float | int | None]:
-        """Mean drops in probability over the graphs that have a subgraph, as plain values.
+        """Return mean drops in probability over the graphs that have a subgraph.
 
-        ``removed`` (fidelity+) should be larger than ``random_removed``: the subgraph is needed. ``kept`` (fidelity-)
-        should be smaller than ``random_kept``: it is enough. The standard errors are those of the differences.
+        ``removed`` (fidelity+) should be larger than ``random_removed``: the subgraph is necessary. ``kept``
+        (fidelity-) should be smaller than ``random_kept``: it is sufficient. The standard errors are those of the
+        differences.
         """
+
+        def mean(values: Tensor) -> float | None:
+            known = values[~values.isnan()]
+            return round(float(known.mean()), 6) if len(known) else None
+
+        def error(values: Tensor) -> float | None:
+            known = values[~values.isnan()]
+            return round(float(known.std() / len(known) ** 0.5), 6) if len(known) > 1 else None
+
         return {
             "graphs": int((self.edges > 0).sum()),
-            "probability": _mean(self.whole),
-            "removed": _mean(self.whole - self.removed),
-            "random_removed": _mean(self.whole - self.random_removed),
-            "removed_error": _error(self.random_removed - self.removed),
-            "kept": _mean(self.whole - self.kept),
-            "random_kept": _mean(self.whole - self.random_kept),
-            "kept_error": _error(self.kept - self.random_kept),
+            "probability": mean(self.whole),
+            "removed": mean(self.whole - self.removed),
+            "random_removed": mean(self.whole - self.random_removed),
+            "removed_error": error(self.random_removed - self.removed),
+            "kept": mean(self.whole - self.kept),
+            "random_kept": mean(self.whole - self.random_kept),
+            "kept_error": error(self.kept - self.random_kept),
         }
 
 
@@ -68,22 +78,27 @@ def fidelity(
     k: int | None = None,
     draws: int = 5,
     seed: int = 0,
+    whole: Tensor | None = None,
 ) -> Fidelity:
-    """Predict each graph whole, without its best-scored edges, with them alone, and likewise with random edges.
+    """Predict graphs whole, without their best-scored edges, with these alone, and the same with random edges.
+
+    This takes 2 + 2 ``draws`` prediction passes over cut graphs, and one over the whole graphs unless ``whole`` is
+    given.
 
     Args:
-        predict: Probabilities of graphs, encodings attached by itself, e.g. those of `FittedModel.predict`.
+        predict: Returns the probabilities of graphs and computes their encodings, e.g. `FittedModel.probabilities`.
         task: What is predicted.
         graphs: The graphs.
-        scores: For each graph a score of each directed edge, (E,), larger = more decisive.
-        k: Undirected edges of the subgraph; by default as many as are true, or a third where nobody knows.
-        draws: Random subgraphs of each graph.
-        seed: Of the random subgraphs.
+        scores: For each graph one score per directed edge, (E,), larger = more decisive.
+        k: Undirected edges of the subgraph; by default the number of true edges if known, otherwise one third.
+        draws: Random subgraphs per graph.
+        seed: Seed of the random subgraphs.
+        whole: The probabilities of the whole graphs (B, C), if they are known.
     """
     flat = joined_scores(graphs, scores)
     plain, pairs = without_encodings(graphs), Undirected.of(graphs)
-    sizes = subgraph_sizes(graphs, k, pairs)  # (B,)
-    said = predict(plain)  # (B, C)
+    sizes = pairs.sizes(k, graphs.edge.get("truth"))  # (B,)
+    said = predict(plain) if whole is None else whole  # (B, C)
     generator = torch.Generator().manual_seed(seed)
 
     def parts(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,41 +110,41 @@ def fidelity(
     removed, kept = parts(pairs.mean(flat))
     draw = [parts(torch.rand(len(pairs.graph), generator=generator)) for _ in range(draws)]
     random_removed, random_kept = (torch.stack(rows).mean(0) for rows in zip(*draw, strict=True))
-    whole = torch.where(sizes > 0, confidence(task, said, said), torch.nan)
-    return Fidelity(sizes, whole, removed, kept, random_removed, random_kept)
+    before = torch.where(sizes > 0, confidence(task, said, said), torch.nan)
+    return Fidelity(sizes, before, removed, kept, random_removed, random_kept)
 
 
 def joined_scores(graphs: GraphSet, scores: Sequence[Tensor]) -> Tensor:
-    """The scores of all graphs in one row, (E,), checked against their edges."""
+    """Return the scores of all graphs in one row, (E,); raise if they do not match the edges."""
     wanted = graphs.edge_ptr.diff().tolist()
     if [len(score) for score in scores] != wanted:
         raise InputError(
             f"got scores of {len(scores)} graphs, {sum(map(len, scores))} in all, for {len(graphs)} graphs with "
-            f"{sum(wanted)} edges; give each graph one score an edge."
+            f"{sum(wanted)} edges; give one score per edge."
         )
     return torch.cat([score.detach().double().cpu() for score in scores]) if scores else torch.empty(0).double()
 
 
 def confidence(task: Task, said: Tensor, probabilities: Tensor) -> Tensor:
-    """The probability of what was ``said`` (B, C) in other probabilities (B, C), as (B,)."""
+    """Return the probability (B,) that ``probabilities`` (B, C) give to the prediction of ``said`` (B, C)."""
     if task.kind == "multiclass":
         return probabilities.gather(1, said.argmax(1, keepdim=True))[:, 0]
     return torch.where(said > 0.5, probabilities, 1 - probabilities).mean(1)
 
 
 def without_encodings(graphs: GraphSet) -> GraphSet:
-    """The same graphs with node features only: what was computed from the structure is to be computed anew."""
+    """Return the graphs without encodings, which a cut graph must not inherit."""
     node = {"x": graphs.node["x"]} if "x" in graphs.node else {}
     return GraphSet(node, graphs.edge, graphs.graph, graphs.node_ptr, graphs.edge_ptr)
 
 
 def without_edges(graphs: GraphSet, chosen: Tensor) -> GraphSet:
-    """The graphs without the chosen edges (E,), all nodes left."""
+    """Return the graphs without the chosen edges (E,) but with all nodes."""
     return _cut(graphs, torch.ones(int(graphs.node_ptr[-1]), dtype=torch.bool), ~chosen)
 
 
 def only_edges(graphs: GraphSet, chosen: Tensor) -> GraphSet:
-    """The chosen edges (E,) and the nodes they touch; a graph of which none is chosen stays whole."""
+    """Return the chosen edges (E,) and their nodes; a graph without a chosen edge stays whole."""
     touched = torch.zeros(int(graphs.node_ptr[-1]), dtype=torch.bool)
     touched[graphs.edge_index[:, chosen].flatten()] = True
     some = torch.zeros(len(graphs), dtype=torch.bool)
@@ -138,8 +153,12 @@ def only_edges(graphs: GraphSet, chosen: Tensor) -> GraphSet:
 
 
 def _cut(graphs: GraphSet, nodes: Tensor, edges: Tensor) -> GraphSet:
-    """The graphs with the marked nodes (N,) and edges (E,) only, nodes numbered anew."""
-    node_ptr, edge_ptr = _bounds(nodes, graphs.node_ptr), _bounds(edges, graphs.edge_ptr)
+    """Return the graphs with only the marked nodes (N,) and edges (E,), nodes renumbered."""
+
+    def bounds(marked: Tensor, ptr: Tensor) -> Tensor:
+        return torch.nn.functional.pad(marked.cumsum(0), (1, 0))[ptr]
+
+    node_ptr, edge_ptr = bounds(nodes, graphs.node_ptr), bounds(edges, graphs.edge_ptr)
     local = nodes.cumsum(0) - 1 - node_ptr[:-1].repeat_interleave(graphs.sizes)  # (N,), the new number within its graph
     index = local[graphs.edge_index[:, edges]]
     kept = {name: value[edges] for name, value in graphs.edge.items() if name != "index"}
@@ -150,19 +169,3 @@ def _cut(graphs: GraphSet, nodes: Tensor, edges: Tensor) -> GraphSet:
         node_ptr,
         edge_ptr,
     )
-
-
-def _bounds(marked: Tensor, ptr: Tensor) -> Tensor:
-    """Where each graph begins when only what is marked stays, (B + 1,)."""
-    return torch.nn.functional.pad(marked.cumsum(0), (1, 0))[ptr]
-
-
-def _mean(values: Tensor) -> float | None:
-    known = values[~values.isnan()]
-    return round(float(known.mean()), 6) if len(known) else None
-
-
-def _error(values: Tensor) -> float | None:
-    """The standard error of a mean."""
-    known = values[~values.isnan()]
-    return round(float(known.std() / len(known) ** 0.5), 6) if len(known) > 1 else None

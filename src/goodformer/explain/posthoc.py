@@ -1,13 +1,13 @@
-"""Edge scores for methods that have none of their own, found afterwards by weighing the edges of a trained method.
+"""Post-hoc edge scores for methods that have none of their own.
 
-Everything goes through PyG's `Explainer` and an explicit weight of each edge (`Method.weighted_logits`), never through
-masks hidden inside layers. The weights of a batch act on each graph alone, so all its graphs are explained at once, and
-nothing is drawn at random: explaining twice, alone or in a batch, gives one answer.
+Everything goes through PyG's `Explainer` and explicit edge weights (`Method.weighted_logits`), not through masks inside
+layers. Weights act on each graph separately, so all graphs of a batch are explained together. Nothing is random: a
+graph has the same scores alone and in any batch.
 
-A weight reaches what a model lets it reach: all messages of GIN, with or without virtual node; the messages, not the
-all-pairs attention, of GraphGPS and of GOODFormer's model; messages and attention along the graph's own edges, not
-along the expander's, of Exphormer; degrees and the pairs that an edge joins, of Graphormer, and distances only where
-the weight is 0. Encodings computed from the whole graph stay as they are.
+What an edge weight affects depends on the model. GIN: all messages, with or without virtual node. GraphGPS and
+GOODFormer's model: messages, but not the all-pairs attention. Exphormer: messages and attention along the graph's own
+edges, but not along the expander's. Graphormer: degrees and the pairs that an edge joins; distances only where the
+weight is 0. Encodings of the whole graph do not change.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from goodformer.registry import InputError, unknown
 from goodformer.spec import Task
 
 Odds = Callable[[Tensor], Tensor]
-"""Log-odds of what was predicted (B, T) as a function of the weights of undirected edges (M,)."""
+"""Log-odds of the prediction (B, T) as a function of the weights of undirected edges (M,)."""
 
 
 class WeightedMethod(nn.Module):
-    """A method as PyG's explainers call a model, with the weight of each edge as its last argument."""
+    """A method with the call signature that PyG's explainers expect; edge weights are the last argument."""
 
     def __init__(self, method: Method) -> None:
         super().__init__()
@@ -41,16 +41,16 @@ class WeightedMethod(nn.Module):
         self.training = method.training  # the mode PyG restores when it is done
 
     def forward(self, x: Tensor, edge_index: Tensor, graphs: Batch, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits (B, C); ``x`` and ``edge_index`` are those of ``graphs``, and edges weigh 1 where nothing is said."""
+        """Return logits (B, C); ``x`` and ``edge_index`` are those of ``graphs``, and edges weigh 1 by default."""
         if edge_weight is None:
             edge_weight = torch.ones(edge_index.shape[1], device=edge_index.device)
         return self.method.weighted_logits(graphs, edge_weight)
 
 
 class EdgeAlgorithm(ExplainerAlgorithm):
-    """What the algorithms share: one weight for both directions of an edge, and the log-odds of what was predicted.
+    """Base of the algorithms: one weight for both directions of an edge, and the log-odds of the prediction.
 
-    Log-odds and not probabilities, because where a model is certain no single edge moves its probability any more.
+    Log-odds are used because a single edge hardly changes the probability of a confident prediction.
     """
 
     def __init__(self, task: Task) -> None:
@@ -58,7 +58,7 @@ class EdgeAlgorithm(ExplainerAlgorithm):
         self.task = task
 
     def supports(self) -> bool:
-        """Scores of edges only."""
+        """Support edge scores only."""
         config = self.explainer_config
         return config.node_mask_type is None and config.edge_mask_type == MaskType.object
 
@@ -72,7 +72,7 @@ class EdgeAlgorithm(ExplainerAlgorithm):
         index: Any = None,
         graphs: Batch,
     ) -> Explanation:
-        """The score of every directed edge as PyG's ``edge_mask`` (E,), equal for both directions."""
+        """Return one score per directed edge as PyG's ``edge_mask`` (E,), equal for both directions."""
         pairs = Undirected.among(edge_index, graphs.ptr)
 
         def odds(weight: Tensor) -> Tensor:
@@ -81,24 +81,24 @@ class EdgeAlgorithm(ExplainerAlgorithm):
         return Explanation(edge_mask=self.scores(odds, pairs)[pairs.number])
 
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
-        """The score of each undirected edge (M,)."""
+        """Return the score of each undirected edge (M,)."""
         raise NotImplementedError
 
 
 class Occlusion(EdgeAlgorithm):
-    """s_e = o(G) - o(G without e): what the log-odds of the prediction lose when this edge alone is silenced.
+    """s_e = o(G) - o(G without e): the drop in log-odds when this edge alone has weight 0.
 
-    Step i silences the i-th edge of every graph of the batch, so that there are as many passes as the largest graph has
-    edges, without gradients.
+    Step i removes the i-th edge of every graph of the batch, so the number of passes is the number of edges of the
+    largest graph. No gradients are needed.
     """
 
     @torch.no_grad()
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
-        """Log-odds of the whole graph less those without each edge, mean over targets, (M,)."""
+        """Return the log-odds of the whole graph minus those without each edge, averaged over targets, (M,)."""
         ones = torch.ones(len(pairs.graph), device=pairs.graph.device)
         whole, found = odds(ones).mean(1), torch.zeros_like(ones)  # (B,), (M,)
         for step in range(int(pairs.counts.max()) if len(pairs.counts) else 0):
-            at = pairs.start[pairs.counts > step] + step  # one edge of every graph that has so many
+            at = pairs.start[pairs.counts > step] + step  # one edge of every graph that has enough edges
             without = odds(ones.index_fill(0, at, 0.0)).mean(1)  # (B,)
             found[at] = (whole - without)[pairs.graph[at]]
         return found
@@ -107,8 +107,8 @@ class Occlusion(EdgeAlgorithm):
 class PathGradient(EdgeAlgorithm):
     """s_e = integral over a from 0 to 1 of do / dw_e where all edges weigh a; the scores add up to o(G) - o(no edge).
 
-    Integrated gradients (Sundararajan et al., 2017) along the way from no edge to the whole graph: a fixed number of
-    passes, however large the graph is.
+    Integrated gradients (Sundararajan et al., 2017) from no edges to the whole graph: the number of passes does not
+    depend on the size of the graph.
     """
 
     def __init__(self, task: Task, steps: int = 16) -> None:
@@ -116,7 +116,7 @@ class PathGradient(EdgeAlgorithm):
         self.steps = steps
 
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
-        """The mean gradient over the middles of equal steps, (M,)."""
+        """Return the mean gradient over the midpoints of equal steps, (M,)."""
         total = torch.zeros(len(pairs.graph), device=pairs.graph.device)
         for step in range(self.steps):
             weight = torch.full_like(total, (step + 0.5) / self.steps).requires_grad_()
@@ -137,14 +137,14 @@ class MaskSearch(EdgeAlgorithm):
         self.steps, self.rate, self.size, self.entropy = steps, rate, size, entropy
 
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
-        """The mask after the last step, (M,)."""
+        """Return the mask after the last step, (M,)."""
         logits = torch.zeros(len(pairs.graph), device=pairs.graph.device, requires_grad=True)
         adam = torch.optim.Adam([logits], self.rate)
-        share = 1 / pairs.counts.clamp(min=1)[pairs.graph]  # of an edge in its graph's mean, (M,)
+        share = 1 / pairs.counts.clamp(min=1)[pairs.graph]  # weight of an edge in the mean of its graph, (M,)
         for _ in range(self.steps):
             mask = logits.sigmoid()
             doubt = -(mask * F.logsigmoid(logits) + (1 - mask) * F.logsigmoid(-logits))
-            risk = F.softplus(-odds(mask)).mean(1).sum()  # -log p of what was predicted
+            risk = F.softplus(-odds(mask)).mean(1).sum()  # -log p of the prediction
             terms = risk + 2 * self.size * mask.sum() + self.entropy * (share * doubt).sum()
             (logits.grad,) = torch.autograd.grad(terms, logits)
             adam.step()
@@ -152,7 +152,7 @@ class MaskSearch(EdgeAlgorithm):
 
 
 def log_odds(task: Task, logits: Tensor, target: Tensor) -> Tensor:
-    """log p / (1 - p) of the predicted class (B, 1), or of the predicted side of each binary target (B, T)."""
+    """Return log p / (1 - p) of the predicted class (B, 1), or of the predicted value of each binary target (B, T)."""
     if task.kind == "multiclass":
         said = target[:, None]
         return logits.gather(1, said) - logits.scatter(1, said, -torch.inf).logsumexp(1, keepdim=True)
@@ -163,13 +163,13 @@ ALGORITHMS: dict[str, type[EdgeAlgorithm]] = {"occlusion": Occlusion, "gradient"
 
 
 def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorithm: str = "occlusion") -> list[Tensor]:
-    """For each graph a score of each of its directed edges, larger = more decisive for what the method predicts.
+    """Return for each graph one score per directed edge, larger = more decisive for the prediction.
 
     Args:
-        method: A trained method that can weigh edges; it is left in the mode it was found in.
+        method: A trained method that implements ``weighted_logits``; its training mode is restored.
         graphs: Graphs that carry the method's encodings (`FittedModel.prepare`).
-        batch_size: Graphs explained at once; the answer does not depend on it.
-        algorithm: ``occlusion``, ``gradient`` (for graphs of many hundred edges) or ``mask`` (GNNExplainer's).
+        batch_size: Graphs per batch; it does not change the scores.
+        algorithm: ``occlusion``, ``gradient`` (for graphs with many hundred edges) or ``mask`` (GNNExplainer's).
     """
     explainer = _explainer(method, algorithm)
     device = next(method.parameters()).device
@@ -183,13 +183,13 @@ def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorith
 
 
 def _explainer(method: Method, algorithm: str) -> Explainer:
-    """PyG's explainer of what the method itself predicts."""
+    """Return PyG's explainer of the method's own predictions."""
     if algorithm not in ALGORITHMS:
         raise unknown("algorithm", algorithm, ALGORITHMS)
     if type(method).weighted_logits is Method.weighted_logits:
         raise InputError(
             f"method {type(method).__name__} has neither edge scores nor weighted logits; "
-            "implement one of them, or explain a method that has."
+            "implement one of them, or choose another method."
         )
     kind = "multiclass_classification" if method.task.kind == "multiclass" else "binary_classification"
     return Explainer(

@@ -1,4 +1,4 @@
-"""Edge and node scores as plain values, for a file or another program."""
+"""Edge and node scores as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from goodformer.explain.subgraph import node_scores, shades, subgraph_size, top_
 
 
 def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, Any]:
-    """What was found in one graph, in the input's own node numbers.
+    """Return the scores of one graph, in the node numbers of the input.
 
     Args:
         graph: The graph.
-        scores: Score of each of its directed edges, (E,).
-        k: Undirected edges to choose; by default as many as are true, or a third where nobody knows.
+        scores: One score per directed edge, (E,).
+        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
 
     Returns:
         ``num_nodes``; ``edges``, each undirected edge once, best first, and their ``scores``, means of both directions;
-        ``k``, how many of them are the chosen subgraph, and the ``subgraph_nodes`` these touch; ``node_scores``, one a
-        node in the input's order, the mean over its edges, None without edge, and ``node_shades``, the same stretched
-        to 0..1 for display; ``truth``, whether each edge is truly invariant, where that is known.
+        ``k``, the number of edges in the chosen subgraph, and its ``subgraph_nodes``; ``node_scores``, the mean score
+        of the edges at each node (None without edges), and ``node_shades``, the same rescaled to 0..1 for display;
+        ``truth``, whether each edge belongs to the true subgraph, where known.
     """
     index, values = graph.edge_index.cpu(), scores.detach().float().cpu()
     nodes = int(graph.num_nodes or 0)
@@ -44,5 +44,5 @@ def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, 
 
 
 def plain(values: Tensor) -> list[float | None]:
-    """Numbers for JSON, None for what is not one."""
+    """Return numbers for JSON, with None for NaN."""
     return [None if math.isnan(value) else round(value, 6) for value in values.double().tolist()]

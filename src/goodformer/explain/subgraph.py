@@ -1,4 +1,7 @@
-"""From edge scores to a subgraph a person can look at."""
+"""From edge scores to the subgraph of the best edges.
+
+Letters: N nodes, E directed edges, M undirected edges, B graphs.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,86 @@ from goodformer.registry import InputError
 
 
 @dataclass(frozen=True)
+class Undirected:
+    """The undirected edges of many graphs, graph by graph, within a graph in the order of their node numbers.
+
+    Attributes:
+        ends: The two nodes of each undirected edge, smaller number first, (2, M).
+        number: The undirected edge of each directed edge, (E,).
+        graph: The graph of each undirected edge, (M,), ascending.
+        counts: Undirected edges of each graph, (B,).
+    """
+
+    ends: Tensor
+    number: Tensor
+    graph: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of(cls, graphs: GraphSet) -> Undirected:
+        """Return the undirected edges of a set of graphs, in global node numbers."""
+        return cls.among(graphs.edge_index, graphs.node_ptr)
+
+    @classmethod
+    def among(cls, edge_index: Tensor, node_ptr: Tensor) -> Undirected:
+        """Return those of directed edges (2, E) in global node numbers; graphs begin at ``node_ptr`` (B + 1,)."""
+        low, high = edge_index.sort(dim=0).values  # (E,), (E,)
+        nodes = max(int(node_ptr[-1]), 1)
+        codes, number = (low * nodes + high).unique(return_inverse=True)  # (M,), (E,)
+        ends = torch.stack((codes // nodes, codes % nodes))
+        graph = torch.searchsorted(node_ptr, ends[0], right=True) - 1
+        return cls(ends, number, graph, torch.bincount(graph, minlength=len(node_ptr) - 1))
+
+    @property
+    def start(self) -> Tensor:
+        """The first undirected edge of each graph, (B,)."""
+        return self.counts.cumsum(0) - self.counts
+
+    def mean(self, scores: Tensor) -> Tensor:
+        """Return the mean score of the directions of each edge: (E,) -> (M,)."""
+        total = scores.new_zeros(len(self.graph)).index_add_(0, self.number, scores)
+        return total / torch.bincount(self.number, minlength=len(self.graph)).clamp(min=1)
+
+    def ranked(self, values: Tensor) -> Tensor:
+        """Return the places of all undirected edges, graph by graph, best value first; ties keep their order, (M,)."""
+        order = values.argsort(descending=True, stable=True)
+        return order[self.graph[order].argsort(stable=True)]
+
+    def best(self, values: Tensor, k: Tensor) -> Tensor:
+        """Return True at the ``k`` (B,) best undirected edges of each graph, (M,)."""
+        chosen = torch.zeros(len(values), dtype=torch.bool)
+        chosen[self.ranked(values)] = torch.arange(len(values)) - self.start[self.graph] < k[self.graph]
+        return chosen
+
+    def sizes(self, k: int | None = None, truth: Tensor | None = None) -> Tensor:
+        """Return how many edges to choose in each graph, (B,).
+
+        Args:
+            k: The number for every graph, at most the edges it has; by default the number of true edges if ``truth``
+                is known, otherwise one third of the edges.
+            truth: Whether each directed edge belongs to the true subgraph, (E,).
+        """
+        if k is not None:
+            return self.counts.clamp(max=k)
+        if truth is not None:
+            return torch.bincount(self.graph[self.mean(truth.float()) > 0.5], minlength=len(self.counts))
+        return -(-self.counts // 3)
+
+    def node_means(self, values: Tensor, nodes: int) -> Tensor:
+        """Return the mean value of the undirected edges at each node, (N,); NaN for a node without edges."""
+        other = self.ends[0] != self.ends[1]  # a self-loop counts once
+        ends, each = torch.cat((self.ends[0], self.ends[1, other])), torch.cat((values, values[other]))
+        return values.new_zeros(nodes).index_add_(0, ends, each) / torch.bincount(ends, minlength=nodes)
+
+
+@dataclass(frozen=True)
 class Subgraph:
     """The best-scored part of one graph.
 
     Attributes:
         edges: Undirected edges, smaller node number first, best score first, (2, k).
-        scores: The score of each of them, (k,).
-        places: Which of the graph's undirected edges they are, as `symmetric_scores` numbers them, (k,).
+        scores: Their scores, (k,).
+        places: Their places among the undirected edges of the graph, (k,).
     """
 
     edges: Tensor
@@ -28,129 +104,65 @@ class Subgraph:
 
     @property
     def nodes(self) -> Tensor:
-        """The nodes its edges touch, in ascending order."""
+        """The nodes of its edges, in ascending order."""
         nodes: Tensor = self.edges.unique()
         return nodes
 
 
-@dataclass(frozen=True)
-class Undirected:
-    """The undirected edges of many graphs, graph by graph, within a graph in the order of their node numbers.
+def top_subgraph(edge_index: Tensor, scores: Tensor, k: int) -> Subgraph:
+    """Return the subgraph of the ``k`` best undirected edges of one graph, or of all edges if there are fewer.
 
-    Attributes:
-        number: Which undirected edge each directed edge is, (E,).
-        graph: The graph of each undirected edge, (M,), ascending.
-        counts: Undirected edges of each graph, (B,).
+    Args:
+        edge_index: Directed edges, (2, E).
+        scores: One score per directed edge, (E,); the two directions are averaged.
+        k: Undirected edges to keep. Ties keep the order of the node numbers.
     """
-
-    number: Tensor
-    graph: Tensor
-    counts: Tensor
-
-    @classmethod
-    def of(cls, graphs: GraphSet) -> Undirected:
-        """Those of a set of graphs."""
-        return cls.among(graphs.edge_index, graphs.node_ptr)
-
-    @classmethod
-    def among(cls, edge_index: Tensor, node_ptr: Tensor) -> Undirected:
-        """Those of directed edges (2, E) in global node numbers, where graphs begin at ``node_ptr`` (B + 1,)."""
-        low, high = edge_index.sort(dim=0).values  # (E,), (E,)
-        nodes = max(int(node_ptr[-1]), 1)
-        pairs, number = (low * nodes + high).unique(return_inverse=True)  # (M,), (E,)
-        graph = torch.searchsorted(node_ptr, pairs // nodes, right=True) - 1
-        return cls(number, graph, torch.bincount(graph, minlength=len(node_ptr) - 1))
-
-    @property
-    def start(self) -> Tensor:
-        """The first undirected edge of each graph, (B,)."""
-        return self.counts.cumsum(0) - self.counts
-
-    def mean(self, scores: Tensor) -> Tensor:
-        """The mean score of an edge's directions: (E,) -> (M,)."""
-        total = scores.new_zeros(len(self.graph)).index_add_(0, self.number, scores)
-        return total / torch.bincount(self.number, minlength=len(self.graph)).clamp(min=1)
-
-    def best(self, values: Tensor, k: Tensor) -> Tensor:
-        """True at the ``k`` (B,) best of each graph's undirected edges, (M,); equal values keep their order."""
-        order = values.argsort(descending=True, stable=True)
-        order = order[self.graph[order].argsort(stable=True)]  # by graph, within it from the best
-        chosen = torch.zeros(len(values), dtype=torch.bool)
-        chosen[order] = torch.arange(len(values)) - self.start[self.graph] < k[self.graph]
-        return chosen
+    if k < 1:
+        raise InputError(f"a subgraph of {k} edges is empty; give k = 1 or more.")
+    pairs = _of_one(edge_index, scores)
+    mean = pairs.mean(scores)
+    best = pairs.ranked(mean)[:k]
+    return Subgraph(pairs.ends[:, best], mean[best], best)
 
 
 def symmetric_scores(edge_index: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Each undirected edge once, (2, M), and the mean score of its directions, (M,)."""
-    if edge_index.shape[-1] != scores.shape[0]:
-        raise InputError(f"got {scores.shape[0]} scores for {edge_index.shape[-1]} edges; give one score an edge.")
-    pairs = edge_index.sort(dim=0).values  # (2, E)
-    edges, place = pairs.unique(dim=1, return_inverse=True)  # (2, M), (E,)
-    total = scores.new_zeros(edges.shape[1]).index_add_(0, place, scores)  # (M,)
-    return edges, total / torch.bincount(place, minlength=edges.shape[1]).clamp(min=1)
+    """Return each undirected edge of one graph once, (2, M), and the mean score of its directions, (M,)."""
+    pairs = _of_one(edge_index, scores)
+    return pairs.ends, pairs.mean(scores)
 
 
 def node_scores(edge_index: Tensor, scores: Tensor, nodes: int) -> Tensor:
-    """A score for each node, (N,): the mean over its incident undirected edges of their scores; NaN where it has none.
-
-    Args:
-        edge_index: Directed edges of one graph, (2, E).
-        scores: Score of each directed edge, (E,); the two directions of an edge are averaged first.
-        nodes: Number of nodes N.
-    """
-    edges, mean = symmetric_scores(edge_index, scores)
-    loops = edges[0] == edges[1]
-    ends, values = torch.cat((edges[0], edges[1, ~loops])), torch.cat((mean, mean[~loops]))  # a loop touches one node
-    total = values.new_zeros(nodes).index_add_(0, ends, values)
-    return total / torch.bincount(ends, minlength=nodes)  # 0 / 0 is NaN: no edge, no score
-
-
-def shades(values: Tensor) -> Tensor:
-    """Values of one graph moved and stretched to 0..1, for display only; 0 where unknown or where all are equal."""
-    known = values[~values.isnan()]
-    if not len(known) or bool(known.max() == known.min()):
-        return torch.zeros_like(values)
-    return ((values - known.min()) / (known.max() - known.min())).nan_to_num(nan=0.0)
+    """Return the mean score of the undirected edges at each node of one graph, (N,); NaN for a node without edges."""
+    pairs = _of_one(edge_index, scores)
+    return pairs.node_means(pairs.mean(scores), nodes)
 
 
 def true_edges(graph: Data) -> Tensor | None:
-    """Whether each undirected edge, as `symmetric_scores` numbers them, is truly invariant, (M,); None if unknown."""
+    """Return whether each undirected edge of a graph belongs to the true subgraph, (M,); None if unknown."""
     if graph.get("edge_truth") is None:
         return None
     return symmetric_scores(graph.edge_index, graph.edge_truth.float())[1].cpu() > 0.5
 
 
 def subgraph_size(graph: Data, k: int | None = None) -> int:
-    """Undirected edges to choose: ``k``, by default as many as are true, or a third where nobody knows."""
+    """Return how many undirected edges to choose in one graph, see `Undirected.sizes`; ``k`` itself if given."""
     if k is not None:
         return k
-    truth = true_edges(graph)
-    if truth is not None:
-        return int(truth.sum())
-    return -(-graph.edge_index.sort(dim=0).values.unique(dim=1).shape[1] // 3)
+    truth = graph.get("edge_truth")
+    return int(_of_one(graph.edge_index, truth).sizes(None, truth)[0])
 
 
-def subgraph_sizes(graphs: GraphSet, k: int | None = None, undirected: Undirected | None = None) -> Tensor:
-    """`subgraph_size` of every graph of a set, at most the edges it has, (B,)."""
-    pairs = Undirected.of(graphs) if undirected is None else undirected
-    if k is not None:
-        return pairs.counts.clamp(max=k)
-    if "truth" in graphs.edge:
-        true = pairs.mean(graphs.edge["truth"].float()) > 0.5  # (M,)
-        return torch.bincount(pairs.graph[true], minlength=len(graphs))
-    return -(-pairs.counts // 3)
+def shades(values: Tensor) -> Tensor:
+    """Return the values of one graph rescaled to 0..1 for display; 0 where a value is NaN or all are equal."""
+    known = values[~values.isnan()]
+    if not len(known) or bool(known.max() == known.min()):
+        return torch.zeros_like(values)
+    return ((values - known.min()) / (known.max() - known.min())).nan_to_num(nan=0.0)
 
 
-def top_subgraph(edge_index: Tensor, scores: Tensor, k: int) -> Subgraph:
-    """The subgraph of the ``k`` best undirected edges, all of them where there are fewer.
-
-    Args:
-        edge_index: Directed edges of one graph, (2, E).
-        scores: Score of each directed edge, (E,); the two directions of an edge are averaged.
-        k: Undirected edges to keep. Equal scores keep the order of the node numbers.
-    """
-    if k < 1:
-        raise InputError(f"a subgraph of {k} edges is empty; ask for k = 1 or more.")
-    edges, mean = symmetric_scores(edge_index, scores)
-    best = mean.argsort(descending=True, stable=True)[:k]
-    return Subgraph(edges[:, best], mean[best], best)
+def _of_one(edge_index: Tensor, scores: Tensor | None) -> Undirected:
+    """Return the undirected edges of one graph; raise if scores do not match the edges."""
+    if scores is not None and edge_index.shape[-1] != scores.shape[0]:
+        raise InputError(f"got {scores.shape[0]} scores for {edge_index.shape[-1]} edges; give one score per edge.")
+    nodes = int(edge_index.max()) + 1 if edge_index.numel() else 1
+    return Undirected.among(edge_index, torch.tensor([0, nodes], device=edge_index.device))

@@ -1,49 +1,30 @@
-"""Methods: what is minimised in training, predicted at test time, and shown as explanation."""
+"""Methods: what is minimised in training, predicted at test time, and shown as explanation.
 
-from goodformer.methods.base import Method, Prediction
-from goodformer.methods.cal import CALPlus
-from goodformer.methods.ciga import CIGA
-from goodformer.methods.dir import DIR
-from goodformer.methods.erm import ERM
-from goodformer.methods.gil import GIL
-from goodformer.methods.goodformer import GOODFormerMethod
-from goodformer.methods.grea import GREA
-from goodformer.methods.gsat import GSAT
-from goodformer.methods.imold import IMoLD
-from goodformer.methods.irm import IRM
-from goodformer.methods.vrex import VREx
+A method is registered by one line below; its module is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from goodformer.registry import Registry
+
+if TYPE_CHECKING:
+    from goodformer.methods.base import Method
 
 METHODS: Registry[Method] = Registry(
     "method",
     {
-        "erm": ERM,
-        "irm": IRM,
-        "vrex": VREx,
-        "dir": DIR,
-        "grea": GREA,
-        "gil": GIL,
-        "gsat": GSAT,
-        "ciga": CIGA,
-        "imold": IMoLD,
-        "cal-plus": CALPlus,
-        "goodformer": GOODFormerMethod,
+        "erm": "goodformer.methods.erm:ERM",
+        "irm": "goodformer.methods.irm:IRM",
+        "vrex": "goodformer.methods.vrex:VREx",
+        "dir": "goodformer.methods.dir:DIR",
+        "grea": "goodformer.methods.grea:GREA",
+        "gil": "goodformer.methods.gil:GIL",
+        "gsat": "goodformer.methods.gsat:GSAT",
+        "ciga": "goodformer.methods.ciga:CIGA",
+        "imold": "goodformer.methods.imold:IMoLD",
+        "cal-plus": "goodformer.methods.cal:CALPlus",
+        "goodformer": "goodformer.methods.goodformer:GOODFormerMethod",
     },
 )
-
-__all__ = [
-    "CIGA",
-    "DIR",
-    "ERM",
-    "GIL",
-    "GREA",
-    "GSAT",
-    "IRM",
-    "METHODS",
-    "CALPlus",
-    "GOODFormerMethod",
-    "IMoLD",
-    "Method",
-    "Prediction",
-    "VREx",
-]

@@ -1,23 +1,25 @@
-"""Models: graphs in, node embeddings out."""
+"""Models: graphs in, node embeddings out.
 
-from goodformer.models.base import GraphModel
-from goodformer.models.exphormer import Exphormer
-from goodformer.models.gin import GIN, VirtualNodeGIN
-from goodformer.models.goodformer import GOODFormer
-from goodformer.models.gps import GraphGPS
-from goodformer.models.graphormer import Graphormer
+A model is registered by one line below; its module is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from goodformer.registry import Registry
+
+if TYPE_CHECKING:
+    from goodformer.models.base import GraphModel
 
 MODELS: Registry[GraphModel] = Registry(
     "model",
     {
-        "gin": GIN,
-        "gin-vn": VirtualNodeGIN,
-        "graphormer": Graphormer,
-        "gps": GraphGPS,
-        "exphormer": Exphormer,
-        "goodformer": GOODFormer,
+        "gin": "goodformer.models.gin:GIN",
+        "gin-vn": "goodformer.models.gin:VirtualNodeGIN",
+        "graphormer": "goodformer.models.graphormer:Graphormer",
+        "gps": "goodformer.models.gps:GraphGPS",
+        "exphormer": "goodformer.models.exphormer:Exphormer",
+        "goodformer": "goodformer.models.goodformer:GOODFormer",
     },
 )
-
-__all__ = ["GIN", "MODELS", "Exphormer", "GOODFormer", "GraphGPS", "GraphModel", "Graphormer", "VirtualNodeGIN"]

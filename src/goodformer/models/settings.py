@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from goodformer.nn.gps import Combine
 from goodformer.nn.message_passing import Aggregation
@@ -16,7 +16,6 @@ Layers = Annotated[int, Field(ge=1, description="Number of layers.")]
 Rate = Annotated[float, Field(ge=0, lt=1, description="Dropout rate.")]
 Inputs = Annotated[
     Sequence[str],
-    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
     Field(description="Computed node attributes added to the input, as [name:width, ...]."),
 ]
 Heads = Annotated[int, Field(ge=1, description="Attention heads; the width must be a multiple.")]

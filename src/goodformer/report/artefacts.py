@@ -1,134 +1,74 @@
-"""The tables and figures of the paper as declarations: blocks of columns, each column one figure of one comparison."""
+"""The tables and figures of the paper as declarations: each column is one metric of one comparison."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from goodformer.config.presets import check_budget, presets
 from goodformer.config.run import RunConfig
 from goodformer.registry import InputError, unknown
-from goodformer.report import paper
 from goodformer.report.compare import BUDGET, Comparison
-from goodformer.report.rows import ALL, Competitor, competitors
-from goodformer.report.tables import Record
+from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, TEST_GRAPHS, TRAINING_GRAPHS
+from goodformer.report.rows import ALL, Row
+from goodformer.report.rows import rows as named_rows
 
 FULL, SHORT, REDUCED = "full", "short", BUDGET
 """Budgets of tables: everything; all graphs of GOOD-Motif and few epochs; few graphs and few epochs."""
-INFERENCE = "inference"
-"""Kind of the records that tell how long predicting takes."""
-TRAINED, PREDICTED = 18_000, 3_000
-"""Graphs that seconds are told for: the training and the test graphs of GOOD-Motif."""
-
-
-# ------------------------------------------------------------------------------------------ figures of a record
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Something that records tell and that may stand in a column.
-
-    Args:
-        value: What a record tells of it, None where nothing.
-        published: What is published for a data set (all its settings) and a row: mean and deviation, or a mean.
-        digits: Behind the point.
-        ranked: Whether the best ones are marked.
-    """
-
-    value: Callable[[Record], float | None]
-    published: Callable[[Mapping[str, Any], str], Sequence[float] | None] = lambda _, __: None
-    digits: int = 2
-    ranked: bool = True
-
-
-def _percent(*path: str) -> Callable[[Record], float | None]:
-    """A share somewhere in a record, in %."""
-
-    def value(record: Record) -> float | None:
-        found: Any = record
-        for name in path:
-            found = (found or {}).get(name)
-        return None if found is None else 100 * found
-
-    return value
-
-
-def _training(record: Record) -> float | None:
-    """Processor seconds of an epoch, for as many graphs as the full data have."""
-    seconds, graphs = record.get("processor_seconds_per_epoch"), record.get("train_graphs")
-    return seconds / graphs * TRAINED if seconds and graphs else None
-
-
-def _inference(record: Record) -> float | None:
-    """Processor seconds of predicting as many graphs as the full data have for test."""
-    told = record.get(INFERENCE)
-    return told["processor_seconds"] / told["graphs"] * PREDICTED if told else None
-
-
-def _seconds(what: str, dataset: Mapping[str, Any], row: str) -> Sequence[float] | None:
-    found = paper.seconds(dataset, row, what)
-    return None if found is None else (found,)
-
-
-FIGURES = {
-    "ood_test": Figure(_percent("ood_test"), partial(paper.published, "ood_test")),
-    "concept": Figure(_percent("ood_test"), paper.leaderboard),
-    "id_val": Figure(_percent("by_rule", "id_val", "ood_test")),
-    "last": Figure(_percent("by_rule", "last", "ood_test")),
-    "precision_at_10": Figure(
-        lambda record: record.get("precision_at_10"), partial(paper.published, "precision_at_10"), digits=3
-    ),
-    "edge_auc": Figure(lambda record: record.get("edge_auc"), digits=3),
-    "training": Figure(_training, partial(_seconds, "training"), digits=1, ranked=False),
-    INFERENCE: Figure(_inference, partial(_seconds, INFERENCE), digits=1, ranked=False),
-}
-
-
-# ------------------------------------------------------------------------------------------ declarations
 
 
 @dataclass(frozen=True)
 class Column:
-    """One figure of the rows of one comparison; ``beside`` says whose figures stand beside ours, if any."""
+    """One metric of the rows of one comparison; ``beside`` names the source of the published numbers next to it."""
 
     head: str
     comparison: Comparison
-    figure: str = "ood_test"
+    metric: str = "ood_test"
     beside: str = "paper"
 
 
 @dataclass(frozen=True)
-class Block:
-    """A table of one budget.
+class TablePlan:
+    """A table under one budget, before its records are read.
 
     Args:
         title: What it shows.
         columns: Its columns.
-        note: What has to be said of it.
-        quoted: Rows that are published only and never run here.
-        unit: The row whose figure is the unit of the others, told behind each figure.
+        note: What a reader has to know about it.
+        quoted: Rows with published numbers only, which are never run.
+        unit: The row whose number is the unit of the others in its column.
     """
 
     title: str
     columns: tuple[Column, ...]
     note: str = ""
-    quoted: tuple[Competitor, ...] = ()
+    quoted: tuple[Row, ...] = ()
     unit: str = ""
 
     @property
-    def rows(self) -> list[Competitor]:
-        """All rows of its columns."""
+    def rows(self) -> list[Row]:
+        """Return all rows of its columns."""
         run = [row for column in self.columns for row in column.comparison.rows]
         return list({row.name: row for row in (*self.quoted, *run)}.values())
 
     @property
     def configs(self) -> dict[str, RunConfig]:
-        """All runs it is made of by their ids, seed by seed."""
-        runs = [config for column in self.columns for config in column.comparison.configs.values()]
-        return {config.id: config for config in sorted(runs, key=lambda config: config.seed)}
+        """Return all runs of the table by id, ordered by seed."""
+        return runs_of(column.comparison for column in self.columns)
+
+    @property
+    def timed(self) -> dict[str, RunConfig]:
+        """Return the runs whose inference time a column shows, by id."""
+        return runs_of(column.comparison for column in self.columns if column.metric == INFERENCE)
+
+
+def runs_of(comparisons: Iterable[Comparison]) -> dict[str, RunConfig]:
+    """Return all runs of some comparisons by id, ordered by seed."""
+    runs = {comparison.ids[key]: config for comparison in comparisons for key, config in comparison.configs.items()}
+    return dict(sorted(runs.items(), key=lambda pair: pair[1].seed))
 
 
 @dataclass(frozen=True)
@@ -137,30 +77,30 @@ class Artefact:
 
     Args:
         name: What a user types.
-        place: Where it stands in the paper.
+        place: Its number in the paper.
         about: What it shows.
-        make: Its blocks under a budget, with a number of seeds.
+        make: Its tables for a budget and a number of seeds.
         budgets: Budgets it is shown under.
-        seeds: Seeds each row has.
-        drawn: Whether it is a picture.
-        folders: Whether it needs the run folders themselves: records have no weights.
+        seeds: Number of seeds per row.
+        drawn: Whether it is a figure.
+        folders: Whether it needs the run folders themselves: records contain no weights.
     """
 
     name: str
     place: str
     about: str
-    make: Callable[[str, int], list[Block]]
+    make: Callable[[str, int], list[TablePlan]]
     budgets: tuple[str, ...] = (FULL, REDUCED)
     seeds: int = 3
     drawn: bool = False
     folders: bool = False
 
-    def blocks(self, budget: str | None = None, seeds: int | None = None) -> list[Block]:
-        """What it is made of, under all its budgets or under one."""
+    def tables(self, budget: str | None = None, seeds: int | None = None) -> list[TablePlan]:
+        """Return its tables under all its budgets or under one."""
         if budget is not None:
             check_budget(budget)
         budgets = self.budgets if budget is None else (budget,)
-        return [block for one in budgets for block in self.make(one, seeds or self.seeds)]
+        return [table for one in budgets for table in self.make(one, seeds or self.seeds)]
 
 
 BASIS, SIZE = ({"name": "good-motif", "domain": domain} for domain in ("basis", "size"))
@@ -178,176 +118,166 @@ OTHERS = {
     "Twitter, spaCy vectors": {"name": "good-twitter"},
     "DrugOOD EC50": {"name": "drugood", "domain": "assay", "measurement": "ec50"},
 }
-"""Data that are to be had where the paper's are not; its figures do not stand beside them."""
+"""Available substitutes for data of the paper that are not; the paper's numbers are not shown beside them."""
 EPOCHS = {"good-hiv": 3, "good-sst2": 3, "good-twitter": 8, "drugood": 8}
 """Epochs of a reduced budget on data whose graphs it does not cut."""
 
 ERM_ALIKE = "erm on goodformer alike"
-"""The row that is GOODFormer's own network trained without its method."""
+"""The row that trains GOODFormer's own network by ERM."""
 REFERENCE = "For reference"
-"""Title of the block that stands as level lines in a picture."""
+"""Title of the table whose rows are horizontal lines in a figure."""
 PRESETS = "goodformer:paper,goodformer:as_published"
 CHANGES = "goodformer:without-entropy,goodformer:gil-generator,goodformer:without-encoder,goodformer:laplacian-input"
 CHANGED = "default-"
-"""How the presets begin that change one thing of the default."""
+"""Prefix of the presets that change one part of the default."""
 SENSITIVITY = {
     "lambda": ("variance_weight", (0.1, 1.0, 10.0, 100.0)),
     "alpha_E": ("entropy_weight", (0.01, 0.1, 1.0, 10.0)),
     "alpha_PSE": ("encoder_weight", (0.01, 0.1, 1.0, 10.0)),
 }
-"""The weights of the paper's figure, the settings they are here, and the values tried."""
-COMMON = "GOODFormer (paper) and (as_published) are the presets of that name, GOODFormer is the default."
+"""The weights of the paper's figure, the settings they correspond to, and the values tried."""
+PRESET_NOTE = "GOODFormer is the default preset; GOODFormer (paper) and (as_published) are the presets of these names."
 ALIKE_NOTE = (
-    "Rows called alike have the node inputs, the aggregation of messages and the averaging of weights that GOODFormer "
-    "has by default. ERM on GOODFormer is the same network trained the same way, so that what is left is the method; "
-    "other rows keep their own network, learning rate, batch size and schedule."
+    "Rows named alike use the node inputs, message aggregation and weight averaging of GOODFormer's default. ERM on "
+    "GOODFormer is the same network trained in the same way, so that only the method differs; the other rows keep "
+    "their own network, learning rate, batch size and schedule."
+)
+RULE_NOTE = (
+    "All columns show OOD test of the same runs: at the epoch that is best on OOD validation, at the one that is best "
+    "on ID validation, or at the last epoch."
+)
+TIME_NOTE = (
+    f"CPU seconds on one core for {TRAINING_GRAPHS:,} training graphs and for {TEST_GRAPHS:,} predicted graphs, scaled "
+    "from the measured number of graphs; in brackets, the multiple of GraphGPS. Paper: seconds per epoch on one V100; "
+    "the paper does not say which graphs it predicts."
 )
 
 
 @cache
 def _comparison(dataset: str, rows: str, seeds: int, budget: str, overrides: tuple[str, ...]) -> Comparison:
     settings = json.loads(dataset)
-    return Comparison(settings, tuple(competitors(rows, settings["name"])), tuple(range(seeds)), budget, overrides)
+    return Comparison(settings, tuple(named_rows(rows, settings["name"])), tuple(range(seeds)), budget, overrides)
 
 
 def compared(
     dataset: Mapping[str, Any], rows: str, budget: str, seeds: int, overrides: tuple[str, ...] = ()
 ) -> Comparison:
-    """A comparison; under a reduced budget, data that it does not cut have fewer epochs than others have."""
+    """Return a comparison; a reduced budget trains for fewer epochs on data whose graphs it does not cut."""
     epochs = EPOCHS.get(dataset["name"]) if budget == REDUCED else None
     more = () if epochs is None else (f"training.epochs={epochs}",)
     return _comparison(json.dumps(dataset), rows, seeds, budget, (*more, *overrides))
 
 
-def _columns(data: Mapping[str, Any], rows: str, budget: str, seeds: int, **more: Any) -> tuple[Column, ...]:
-    """A column for each data set."""
-    return tuple(Column(head, compared(dataset, rows, budget, seeds), **more) for head, dataset in data.items())
+def _columns(
+    data: Mapping[str, Any],
+    rows: str,
+    budget: str,
+    seeds: int,
+    metrics: Mapping[str, str] | None = None,
+    beside: str = "paper",
+) -> tuple[Column, ...]:
+    """Return one column per data set and metric; ``metrics`` maps what is added to the heading to the metric."""
+    return tuple(
+        Column(f"{head}{label}", compared(dataset, rows, budget, seeds), metric, beside)
+        for head, dataset in data.items()
+        for label, metric in (metrics or {"": "ood_test"}).items()
+    )
 
 
 def _paper_data(budget: str) -> Mapping[str, Mapping[str, Any]]:
-    """Data of the paper's smaller tables; the short budget is for GOOD-Motif."""
+    """Return the data of the paper's smaller tables; the short budget is for GOOD-Motif only."""
     return MOTIF if budget == SHORT else {**MOTIF, **HIV}
 
 
-def _told_by(
-    data: Mapping[str, Any], rows: str, budget: str, seeds: int, figures: Mapping[str, str]
-) -> Iterator[Column]:
-    """A column for each data set and figure, called by both."""
-    for head, dataset in data.items():
-        for label, figure in figures.items():
-            yield Column(f"{head}{label}", compared(dataset, rows, budget, seeds), figure)
-
-
-def _main(budget: str, seeds: int) -> list[Block]:
+def _main(budget: str, seeds: int) -> list[TablePlan]:
     if budget == SHORT:
-        rows, figures = f"{ERM_ALIKE},{PRESETS},goodformer", {"": "ood_test", " Precision@10": "precision_at_10"}
-        return [
-            Block("The three presets", tuple(_told_by(MOTIF, rows, budget, seeds, figures)), f"{COMMON} {ALIKE_NOTE}")
-        ]
+        metrics = {"": "ood_test", " Precision@10": "precision_at_10"}
+        columns = _columns(MOTIF, f"{ERM_ALIKE},{PRESETS},goodformer", budget, seeds, metrics)
+        return [TablePlan("The three presets", columns, f"{PRESET_NOTE} {ALIKE_NOTE}")]
     data = {**MOTIF, **HIV, **(THEIRS if budget == FULL else OTHERS)}
-    columns = _columns(data, f"{ALL},{PRESETS}", budget, seeds)
-    alike = f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{ERM_ALIKE},goodformer"
+    main = TablePlan("Main table", _columns(data, f"{ALL},{PRESETS}", budget, seeds), PRESET_NOTE)
+    pair = f"{ERM_ALIKE},goodformer"
+    alike = pair if budget == FULL else f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{pair}"
+    same = TablePlan("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), ALIKE_NOTE)
     if budget != FULL:
-        same = Block("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), ALIKE_NOTE)
-        return [Block("Main table", columns, COMMON), same]
-    concept = _columns(CONCEPT, f"{ERM_ALIKE},goodformer", budget, seeds, figure="concept", beside="GOOD")
-    quoted = tuple(competitors("erm,irm,vrex,dir,gsat,ciga", "good-motif"))
-    note = (
-        "The paper has no concept shift; GOOD: that benchmark's leaderboard (github.com/divelab/GOOD), ten runs on GIN."
+        return [main, same]
+    concept = TablePlan(
+        "Same inputs, concept shift",
+        _columns(CONCEPT, pair, budget, seeds, {"": "concept"}, beside="GOOD"),
+        "The paper has no concept shift. GOOD: the leaderboard of that benchmark (github.com/divelab/GOOD), ten runs "
+        f"on GIN. {ALIKE_NOTE}",
+        tuple(named_rows("erm,irm,vrex,dir,gsat,ciga", "good-motif")),
     )
-    return [
-        Block("Main table", columns, COMMON),
-        Block("Same inputs", _columns(MOTIF, f"{ERM_ALIKE},goodformer", budget, seeds, beside=""), ALIKE_NOTE),
-        Block("Same inputs, concept shift", concept, f"{note} {ALIKE_NOTE}", quoted),
-        Block("Other rules of choosing the epoch", _rules(f"{ERM_ALIKE},{PRESETS},goodformer", seeds), RULE_NOTE),
-    ]
+    rules = {f", by {SELECTION_NAMES['ood_val']}": "ood_test", f", by {SELECTION_NAMES['id_val']}": "id_val"}
+    rules[f", {SELECTION_NAMES['last']}"] = "last"
+    columns = _columns(MOTIF, f"{ERM_ALIKE},{PRESETS},goodformer", FULL, seeds, rules, beside="")
+    return [main, same, concept, TablePlan("Other selection rules", columns, RULE_NOTE)]
 
 
-RULE_NOTE = (
-    "The same runs: the epoch that is best on shifted validation graphs (ood_val), on validation graphs like those of "
-    "training (id_val), or simply the last."
-)
-
-
-def _rules(rows: str, seeds: int) -> tuple[Column, ...]:
-    """OOD test under every rule of choosing the epoch."""
-    names = {"ood_val": "ood_test", "id_val": "id_val", "last": "last"}
-    return tuple(
-        Column(f"{head}, {rule}", compared(dataset, rows, FULL, seeds), figure, beside="")
-        for head, dataset in MOTIF.items()
-        for rule, figure in names.items()
-    )
-
-
-def _precision(budget: str, seeds: int) -> list[Block]:
+def _precision(budget: str, seeds: int) -> list[TablePlan]:
     rows = f"dir,grea,gil,gsat,ciga,imold,cal-plus,goodformer,{PRESETS}"
-    figures = {" Precision@10": "precision_at_10", " edge AUC": "edge_auc"}
-    note = "On OOD test graphs, at the epoch and weights of the accuracy."
-    return [Block("Finding the invariant subgraph", tuple(_told_by(MOTIF, rows, budget, seeds, figures)), note)]
+    metrics = {" Precision@10": "precision_at_10", " edge AUC": "edge_auc"}
+    note = "Measured on OOD test graphs, with the same epoch and weights as the accuracy."
+    return [TablePlan("Finding the invariant subgraph", _columns(MOTIF, rows, budget, seeds, metrics), note)]
 
 
-def _ablation(budget: str, seeds: int) -> list[Block]:
+def _ablation(budget: str, seeds: int) -> list[TablePlan]:
     rows = f"goodformer:paper,{CHANGES},goodformer:signnet-input"
-    theirs = Block("Ablation of the paper's GOODFormer", _columns(_paper_data(budget), rows, budget, seeds))
+    theirs = TablePlan("Ablation of the paper's GOODFormer", _columns(_paper_data(budget), rows, budget, seeds))
     if budget != REDUCED:
         return [theirs]
     changes = ",".join(f"goodformer:{name}" for name in presets("goodformer") if name.startswith(CHANGED))
-    columns = tuple(
-        Column(f"{head}{label}", compared(dataset, f"goodformer,{changes}", budget, seeds), figure, beside="")
-        for head, dataset in MOTIF.items()
-        for label, figure in (("", "ood_test"), (", Precision@10", "precision_at_10"))
-    )
-    note = "Each row takes one thing from the default, or puts another in its place."
-    return [theirs, Block("Ablation of the default", columns, note)]
+    metrics = {"": "ood_test", ", Precision@10": "precision_at_10"}
+    columns = _columns(MOTIF, f"goodformer,{changes}", budget, seeds, metrics, beside="")
+    return [
+        theirs,
+        TablePlan("Ablation of the default", columns, "Each row removes or replaces one part of the default."),
+    ]
 
 
-def _predictor(budget: str, seeds: int) -> list[Block]:
+def _predictor(budget: str, seeds: int) -> list[TablePlan]:
     rows = "goodformer:paper,goodformer:mlp-predictor"
-    return [Block("Graph transformer or MLP as predictor", _columns(_paper_data(budget), rows, budget, seeds))]
+    return [TablePlan("Graph transformer or MLP as predictor", _columns(_paper_data(budget), rows, budget, seeds))]
 
 
-def _shift_level(budget: str, seeds: int) -> list[Block]:
+def _shift_level(budget: str, seeds: int) -> list[TablePlan]:
     rows = f"gps,exphormer,{ERM_ALIKE},goodformer,{PRESETS}"
-    return [Block("Levels of shift", _columns(SPURIOUS, rows, budget, seeds), f"{COMMON} {ALIKE_NOTE}")]
+    return [TablePlan("Levels of shift", _columns(SPURIOUS, rows, budget, seeds), f"{PRESET_NOTE} {ALIKE_NOTE}")]
 
 
-def _runtime(budget: str, seeds: int) -> list[Block]:
+def _runtime(budget: str, seeds: int) -> list[TablePlan]:
     rows = f"graphormer,gps,exphormer,goodformer,{PRESETS}"
     whole, once = compared(BASIS, rows, budget, seeds), compared(BASIS, rows, budget, 1)
     columns = (
-        Column("training, s", whole, "training"),
-        Column("inference, s", once, INFERENCE),
-        Column("OOD test", whole),
+        Column(METRICS["training"].head, whole, "training"),
+        Column(METRICS[INFERENCE].head, once, INFERENCE),
+        Column(METRICS["ood_test"].head, whole),
     )
-    note = (
-        f"Processor seconds on one core for {TRAINED:,} training graphs and for {PREDICTED:,} graphs predicted, scaled "
-        "from what was measured; in brackets how many times those of GraphGPS. Paper: seconds an epoch on one V100; it "
-        "does not say which graphs its inference is of."
-    )
-    return [Block("Time on Motif basis", columns, note, unit="gps")]
+    return [TablePlan("Time on Motif basis", columns, TIME_NOTE, unit="gps")]
 
 
-def _sensitivity(budget: str, seeds: int) -> list[Block]:
-    blocks = [
-        Block(f"{domain}: {weight}", tuple(_tried(weight, dataset, budget, seeds)))
-        for domain, dataset in MOTIF.items()
-        for weight in SENSITIVITY
+def _sensitivity(budget: str, seeds: int) -> list[TablePlan]:
+    made = []
+    for domain, dataset in MOTIF.items():
+        for weight, (setting, values) in SENSITIVITY.items():
+            tried = {value: (f"method.{setting}={value:g}",) for value in values}
+            columns = (
+                Column(
+                    f"{weight} = {value:g}",
+                    compared(dataset, "goodformer,goodformer:paper", budget, seeds, change),
+                    beside="",
+                )
+                for value, change in tried.items()
+            )
+            made.append(TablePlan(f"{domain}: {weight}", tuple(columns)))
+    return [*made, TablePlan(REFERENCE, _columns(MOTIF, "ciga,exphormer", budget, seeds, beside=""))]
+
+
+def _subgraphs(budget: str, seeds: int) -> list[TablePlan]:
+    columns = _columns({"": BASIS}, "dir,gsat,ciga,goodformer", budget, seeds, {"Precision@10": "precision_at_10"})
+    return [
+        TablePlan("Runs that are drawn", columns, "The figure needs their run folders: records contain no weights.")
     ]
-    return [*blocks, Block(REFERENCE, _columns(MOTIF, "ciga,exphormer", budget, seeds, beside=""))]
-
-
-def _tried(weight: str, dataset: Mapping[str, Any], budget: str, seeds: int) -> Iterator[Column]:
-    """A column for each value of a weight, everything else as the preset has it."""
-    setting, values = SENSITIVITY[weight]
-    for value in values:
-        change = (f"method.{setting}={value:g}",)
-        comparison = compared(dataset, "goodformer,goodformer:paper", budget, seeds, change)
-        yield Column(f"{weight} = {value:g}", comparison, beside="")
-
-
-def _subgraphs(budget: str, seeds: int) -> list[Block]:
-    columns = _columns({"Precision@10": BASIS}, "dir,gsat,ciga,goodformer", budget, seeds, figure="precision_at_10")
-    return [Block("Runs that are drawn", columns, "The picture needs their run folders: records have no weights.")]
 
 
 EVERY = (FULL, SHORT, REDUCED)
@@ -363,18 +293,12 @@ ARTEFACTS = {
             _subgraphs,
             (REDUCED,),
             1,
-            drawn=True,
-            folders=True,
-        ),
-        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or taken away", _ablation, EVERY, 1),
-        Artefact(
-            "figure-sensitivity",
-            "Figures 3 and 4",
-            "OOD test over the weights of the loss",
-            _sensitivity,
-            (REDUCED,),
-            1,
             True,
+            True,
+        ),
+        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or removed", _ablation, EVERY, 1),
+        Artefact(
+            "figure-sensitivity", "Figures 3 and 4", "OOD test over the loss weights", _sensitivity, (REDUCED,), 1, True
         ),
         Artefact("table-runtime", "Table 8", "training and inference time of graph transformers", _runtime),
         Artefact("table-shift-level", "Table 7", "SP-Motif at three levels of shift", _shift_level),
@@ -384,46 +308,38 @@ ARTEFACTS = {
 
 
 def artefact(name: str) -> Artefact:
-    """The artefact of a name."""
+    """Return the artefact of a name."""
     if name not in ARTEFACTS:
         raise unknown("artefact", name, ARTEFACTS)
     return ARTEFACTS[name]
 
 
-def narrowed(blocks: Sequence[Block], datasets: str | None = None, methods: str | None = None) -> list[Block]:
-    """The blocks with the columns of some data sets and some rows only.
+def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: str | None = None) -> list[TablePlan]:
+    """Return the tables with the columns of some data sets and with some rows only.
 
     Args:
-        blocks: Blocks of an artefact.
+        tables: Tables of an artefact.
         datasets: Names of data sets, separated by commas.
-        methods: Rows as in `goodformer.report.rows.competitors`.
+        methods: Rows as in `goodformer.report.rows.rows`.
     """
-    names = None if datasets is None else _datasets(blocks, datasets)
-    kept = [replace(block, columns=tuple(_narrowed(block.columns, names, methods))) for block in blocks]
-    found = [block for block in kept if block.columns]
-    if not found:
-        rows = dict.fromkeys(row.name for block in blocks for row in block.rows)
-        raise InputError(f"nothing of this artefact is left; name some of its rows, which are {', '.join(rows)}.")
-    return found
-
-
-def _datasets(blocks: Sequence[Block], words: str) -> list[str]:
-    """The data sets named, each one of the artefact's."""
-    own = {column.comparison.dataset["name"] for block in blocks for column in block.columns}
-    names = [word.strip() for word in words.split(",")]
-    for name in names:
+    names = None if datasets is None else [word.strip() for word in datasets.split(",")]
+    own = {column.comparison.dataset["name"] for table in tables for column in table.columns}
+    for name in names or ():
         if name not in own:
             raise unknown("data set of this artefact", name, own)
-    return names
-
-
-def _narrowed(columns: Iterable[Column], datasets: Sequence[str] | None, methods: str | None) -> Iterator[Column]:
-    for column in columns:
-        comparison = column.comparison
-        name = comparison.dataset["name"]
-        if datasets is not None and name not in datasets:
-            continue
-        wanted = None if methods is None else {row.name for row in competitors(methods, name)}
-        rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)
-        if rows:
-            yield column if rows == comparison.rows else replace(column, comparison=replace(comparison, rows=rows))
+    found = []
+    for table in tables:
+        columns = []
+        for column in table.columns:
+            comparison, data = column.comparison, column.comparison.dataset["name"]
+            wanted = None if methods is None else {row.name for row in named_rows(methods, data)}
+            rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)
+            if rows and (names is None or data in names):
+                kept = comparison if rows == comparison.rows else replace(comparison, rows=rows)
+                columns.append(replace(column, comparison=kept))
+        if columns:
+            found.append(replace(table, columns=tuple(columns)))
+    if not found:
+        rows = ", ".join(dict.fromkeys(row.name for table in tables for row in table.rows))
+        raise InputError(f"no row of this artefact is left; choose from its rows: {rows}.")
+    return found

@@ -1,60 +1,89 @@
-"""Many methods on one benchmark under one budget: what to train, and the table of what came out.
+"""Many methods on one benchmark under one budget: which runs to train, and the table of their records.
 
-A table is computed from records alone. A record counts for a row if its settings are those the row would be trained
-with now, so no table mixes runs of different settings.
+Tables are computed from records alone. A record counts for a row if its settings are those the row would be trained
+with today, so no table mixes runs of different settings.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from goodformer.config.presets import benchmark_keys, check_budget
 from goodformer.config.run import RunConfig, parse_assignment
-from goodformer.data import load_benchmark
-from goodformer.executors import local as runner
+from goodformer.data.readers.values import counted
 from goodformer.registry import InputError
-from goodformer.report.paper import published
-from goodformer.report.rows import ALL, BASELINE, Competitor, competitors
-from goodformer.report.tables import PERCENT, Record, clock_of, moments, read_records
+from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
+from goodformer.report.records import Record, clock_of, finished, mean_of, records_by_id
+from goodformer.report.rows import ALL, BASELINE, Row
+from goodformer.report.rows import rows as named_rows
+from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
 
-REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc")
 BUDGET = "compare"
+REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc")
+SCORES = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
+CLOCKS = {"processor_seconds_per_epoch": "CPU seconds", "seconds_per_epoch": "seconds"}
+REPEATED = ("paper", "as_published")
+"""Presets whose rows repeat the published number of their method, which is ranked in the method's own row only."""
 Key = tuple[str, int]
 """Name of a row and a seed."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: rows and seeds on one benchmark under one budget.
+    """Rows and seeds on one benchmark under one budget.
 
     Args:
         dataset: Name of a data set and the settings given for it.
-        rows: The competitors.
-        seeds: Seeds every row is trained with.
+        rows: The rows of the table.
+        seeds: Seeds of every row.
         budget: Name of a budget.
         overrides: Settings of all rows, ``part.setting=value``.
     """
 
     dataset: Mapping[str, Any]
-    rows: tuple[Competitor, ...]
+    rows: tuple[Row, ...]
     seeds: tuple[int, ...]
     budget: str = BUDGET
     overrides: tuple[str, ...] = ()
 
     @cached_property
     def configs(self) -> dict[Key, RunConfig]:
-        """The run of every row and seed, seed by seed so that a whole table is there early."""
-        return {(row.name, seed): self._config(row, seed) for seed in self.seeds for row in self.rows}
+        """Return the configuration of every row and seed, ordered by seed, so that a table fills up evenly."""
+        dataset = json.dumps(self.dataset)
+        first = {row.name: _configured(dataset, row, self.budget, self.overrides) for row in self.rows}
+        return {
+            (row.name, seed): first[row.name].with_seed(seed)
+            for seed in self.seeds
+            for row in self.rows
+        }
 
-    def _config(self, row: Competitor, seed: int) -> RunConfig:
-        try:
-            return row.configure(self.dataset, self.budget, seed, self.overrides)
-        except InputError as error:
-            raise InputError(f"row {row.name}: {error}") from None
+    @cached_property
+    def ids(self) -> dict[Key, str]:
+        """Return the id of the run of every row and seed."""
+        return {key: config.id for key, config in self.configs.items()}
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Return all settings of the data set."""
+        return next(iter(self.configs.values())).dataset
+
+    def missing(self, found: Mapping[str, Record]) -> list[RunConfig]:
+        """Return the configurations without a record."""
+        return [config for key, config in self.configs.items() if self.ids[key] not in found]
+
+
+@cache
+def _configured(dataset: str, row: Row, budget: str, overrides: tuple[str, ...]) -> RunConfig:
+    """Return the configuration of a row with seed 0; the data set is JSON text, so that it can be a cache key."""
+    try:
+        return row.configure(json.loads(dataset), budget, 0, overrides)
+    except InputError as error:
+        raise InputError(f"row {row.name}: {error}") from None
 
 
 def plan(
@@ -64,156 +93,163 @@ def plan(
     budget: str = BUDGET,
     overrides: Sequence[str] = (),
 ) -> Comparison:
-    """A checked comparison.
+    """Return a comparison whose settings have been checked.
 
     Args:
         dataset: ``{"name": ..., **settings}``.
-        methods: Rows, see `goodformer.report.rows.competitors`.
-        seeds: Number of seeds, 0 and up.
+        methods: Rows, see `goodformer.report.rows.rows`.
+        seeds: Number of seeds, counted from 0.
         budget: Name of a budget, the same for all rows.
         overrides: ``part.setting=value`` for all rows.
     """
-    given, rest = _split(dataset, overrides)
-    benchmark_keys(given)  # a mistake of the data set or the budget is not one of the first row
+    given, rest = dict(dataset), []
+    for line in overrides:
+        path, value = parse_assignment(line)
+        if len(path) != 2 or path[1] == "name":
+            raise InputError(f"{line!r} cannot be set for all rows; choose rows by --methods and seeds by --seeds.")
+        if path[0] == "dataset":
+            given[path[1]] = value
+        else:
+            rest.append(line)
+    benchmark_keys(given)  # a mistake in the data set or the budget is not one of the first row
     check_budget(budget)
-    rows = tuple(competitors(methods, given["name"]))
-    comparison = Comparison(given, rows, tuple(range(seeds)), budget, rest)
+    comparison = Comparison(given, tuple(named_rows(methods, given["name"])), tuple(range(seeds)), budget, tuple(rest))
     _ = comparison.configs  # any mistake shows before the first run
     return comparison
 
 
-def train(
-    comparison: Comparison,
-    root: Path,
-    jobs: int = 2,
-    threads: int = 1,
-    known: Iterable[str] = (),
-    watch: runner.Watch | None = None,
-) -> dict[str, str]:
-    """Train what is not finished, ``jobs`` processes at a time; one sentence for each run that failed, by its id.
-
-    Args:
-        comparison: What to train.
-        root: Where run folders lie.
-        jobs: Processes at a time.
-        threads: Threads of each.
-        known: Ids that need no training because there is a record of them.
-        watch: Told several times a second how far things are.
-    """
-    passed = set(known)
-    wanted = [config for config in comparison.configs.values() if config.id not in passed]
-    if len(runner.finished(wanted, root)) < len(wanted):
-        load_benchmark(**wanted[0].dataset)  # data that cannot be had are one sentence, not one failure a run
-    return runner.complete(wanted, root, jobs, threads, watch)
-
-
-def records(comparison: Comparison, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
-    """What is known of a comparison's runs, by id: from files of records, and from run folders, which win."""
-    wanted = {config.id for config in comparison.configs.values()}
-    found = {one: record for one, record in recorded(sources).items() if one in wanted}
-    runs = runner.finished(comparison.configs.values(), root)
-    return found | {run.config.id: run.summary for run in runs if run.summary}
-
-
-def recorded(sources: Sequence[Path]) -> dict[str, Record]:
-    """All records of files or folders by the ids their settings have today."""
-    found: dict[str, Record] = {}
-    for source in sources:
-        if not source.exists():
-            raise InputError(f"there is no {source}; give a file of records or a folder that holds some.")
-        found |= {one: record for record in read_records(source) if (one := _id(record)) is not None}
-    return found
+def known_records(comparison: Comparison, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
+    """Return the records of a comparison's runs by id, from files of records and from run folders, which win."""
+    wanted = set(comparison.ids.values())
+    found = {one: record for one, record in records_by_id(sources).items() if one in wanted}
+    return found | {run.config.id: run.summary for run in finished(comparison.configs.values(), root) if run.summary}
 
 
 def report(
     comparison: Comparison, found: Mapping[str, Record], failures: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The table as plain values: means and deviations over seeds, the paper's figures, cost relative to ERM.
-
-    Accuracies and ROC-AUC are in %, ours and the paper's.
+    """Return the comparison as plain values: means and deviations over seeds, published numbers, cost relative to ERM.
 
     Args:
-        comparison: What was to be compared.
+        comparison: Rows and seeds.
         found: Records of its runs by id.
-        failures: Why runs failed, by id.
+        failures: Reasons of failed runs by id.
     """
-    clock = clock_of(found.values())
-    rows = [_row(comparison, row, found, failures or {}, clock) for row in comparison.rows]
-    baseline = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
-    for row in rows:
-        own = row["seconds_per_epoch"]
-        row["cost"] = own / baseline if own and baseline else None
-    first = next(iter(comparison.configs.values()))
+    clock, rows = clock_of(found.values()), []
+    for row in comparison.rows:
+        ids = {seed: comparison.ids[row.name, seed] for seed in comparison.seeds}
+        done = {seed: found[one] for seed, one in ids.items() if one in found}
+        config = comparison.configs[row.name, comparison.seeds[0]]
+        means = {name: METRICS[name].over(done.values()) for name in REPORTED}
+        published = {name: METRICS[name].published(config.dataset, row.published) for name in REPORTED}
+        rows.append(
+            {
+                "row": row.name,
+                "title": row.title,
+                "group": row.group,
+                "method": row.method,
+                "model": config.model["name"],
+                "preset": row.preset,
+                "epochs": config.training.epochs,
+                "seeds": list(done),
+                "failed": {str(seed): failures[one] for seed, one in ids.items() if failures and one in failures},
+                **{name: mean.to_dict() if mean.count else None for name, mean in means.items()},
+                "seconds_per_epoch": mean_of(record.get(clock) for record in done.values()).mean,
+                "paper": {
+                    name: None if (pair := published[name]) is None else {"mean": pair[0], "std": pair[1]}
+                    for name in ("ood_test", "precision_at_10")
+                },
+            }
+        )
+    unit = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
+    for one in rows:
+        one["cost"] = one["seconds_per_epoch"] / unit if one["seconds_per_epoch"] and unit else None
     return {
-        "dataset": first.dataset,
-        "train_graphs": _one(record.get("train_graphs") for record in found.values()),
-        "metric": _one(record.get("metric") for record in found.values()),
+        "dataset": comparison.settings,
+        "train_graphs": _common(record.get("train_graphs") for record in found.values()),
+        "metric": _common(record.get("metric") for record in found.values()),
         "budget": comparison.budget,
         "seeds": list(comparison.seeds),
-        "selection": _one(config.training.selection for config in comparison.configs.values()),
+        "selection": _common(config.training.selection for config in comparison.configs.values()),
         "clock": clock,
         "rows": rows,
     }
 
 
-def _row(
-    comparison: Comparison, row: Competitor, found: Mapping[str, Record], failures: Mapping[str, str], clock: str
-) -> dict[str, Any]:
-    """One row of the report."""
-    configs = {seed: comparison.configs[row.name, seed] for seed in comparison.seeds}
-    done = {seed: found[config.id] for seed, config in configs.items() if config.id in found}
-    seconds = moments(record.get(clock) for record in done.values())
-    config = configs[comparison.seeds[0]]
-    return {
-        "row": row.name,
-        "title": row.title,
-        "group": row.group,
-        "method": row.method,
-        "model": config.model["name"],
-        "preset": row.preset,
-        "epochs": config.training.epochs,
-        "seeds": list(done),
-        "failed": {str(seed): failures[config.id] for seed, config in configs.items() if config.id in failures},
-        **{name: figure(name, done.values()) for name in REPORTED},
-        "seconds_per_epoch": seconds[0] if seconds else None,
-        "paper": {key: _published(key, config.dataset, row) for key in ("ood_test", "precision_at_10")},
-    }
-
-
-def figure(name: str, done: Iterable[Record]) -> dict[str, Any] | None:
-    """Mean and deviation of a figure over the seeds that have it."""
-    found = moments([record.get(name) for record in done], 100 if name in PERCENT else 1)
-    return None if found is None else {"mean": found[0], "std": found[1] if len(found) > 1 else None}
-
-
-def _published(figure: str, dataset: Mapping[str, Any], row: Competitor) -> dict[str, float] | None:
-    found = published(figure, dataset, row.published)
-    return None if found is None else {"mean": found[0], "std": found[1]}
-
-
-def _one(values: Iterable[Any]) -> Any:
-    """The value all agree on; None where there is none, all of them where they differ."""
+def _common(values: Iterable[Any]) -> Any:
+    """Return the value all agree on, None if there is none, a list if they differ."""
     different = list(dict.fromkeys(value for value in values if value is not None))
     return different[0] if len(different) == 1 else different or None
 
 
-def _split(dataset: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The data set with what overrides say of it, and the other overrides; none may change what a row is."""
-    given, rest = dict(dataset), []
-    for line in overrides:
-        path, value = parse_assignment(line)
-        if len(path) != 2 or path[1] == "name":
-            raise InputError(f"{line!r} cannot be set for all rows; choose rows by --methods, seeds by --seeds.")
-        if path[0] == "dataset":
-            given[path[1]] = value
-        else:
-            rest.append(line)
-    return given, tuple(rest)
+def table(report: Mapping[str, Any]) -> Table:
+    """Return the table of a comparison's report, with those columns that have any content."""
+    rows, wanted = report["rows"], len(report["seeds"])
+    epochs = {row["epochs"] for row in rows}
+    columns: list[tuple[str, list[Cell]]] = [("", [Cell(row["title"]) for row in rows])]
+    if len(epochs) > 1:
+        columns.append(("epochs", [Cell.of(row["epochs"]) for row in rows]))
+    for name in REPORTED:
+        published = [row["paper"].get(name) for row in rows]
+        if name in ("ood_test", "id_test") or any(published) or any(row[name] for row in rows):
+            columns.append((METRICS[name].head, _measured(report, name)))
+        if any(published):
+            columns.append(("paper", _published(report, name, published)))
+    cost = [Cell.mean(row["cost"]) if row["seeds"] else _missing(row) for row in rows]
+    done = [len(row["seeds"]) for row in rows]
+    columns.append(("time", cost))
+    columns.append(("seeds", [Cell.of(one) if one == wanted else Cell(f"{one} of {wanted}") for one in done]))
+    if any(row["failed"] for row in rows):
+        reasons = [" ".join(f"Seed {seed}: {why}" for seed, why in row["failed"].items()) for row in rows]
+        columns.append(("failed", [Cell(reason) for reason in reasons]))
+    return Table.of_columns(columns, title(report), note(report), [str(row["group"]) for row in rows])
 
 
-def _id(record: Record) -> str | None:
-    """The id a record's settings have today; None where they are no longer settings."""
-    try:
-        return RunConfig.from_dict(record.get("config", {})).id
-    except InputError:
-        return None
+def _missing(row: Mapping[str, Any]) -> Cell:
+    return Cell(FAILED if row["failed"] else NOT_RUN)
+
+
+def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
+    """Return the column of a metric, its best rows marked."""
+    metric, cells = METRICS[name], []
+    for row in report["rows"]:
+        complete = len(row["seeds"]) == len(report["seeds"])
+        cell = Cell.mean(**(row[name] or {"mean": None}), digits=metric.digits, complete=complete)
+        cells.append(cell if row["seeds"] else _missing(row))
+    return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked else cells
+
+
+def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, float] | None]) -> list[Cell]:
+    """Return the column of published numbers, each ranked once."""
+    cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
+    return ranked_once(
+        ranked(cells, chance(report["dataset"]["name"], name)), [row["preset"] for row in report["rows"]]
+    )
+
+
+def ranked_once(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:
+    """Return the cells of published numbers without a rank where a row repeats the number of its method."""
+    return [replace(cell, rank=0) if preset in REPEATED else cell for cell, preset in zip(cells, presets, strict=True)]
+
+
+def title(report: Mapping[str, Any]) -> str:
+    """Return the benchmark, its size and the budget."""
+    data, epochs = report["dataset"], {row["epochs"] for row in report["rows"]}
+    words = [str(data[key]) for key in ("name", "domain", "shift") if data.get(key) is not None]
+    words += [f"bias {data['bias']}"] if "bias" in data else []
+    words += ["equal sizes"] if data.get("larger") is False else []
+    size = f"{report['train_graphs']} training graphs, " if report["train_graphs"] else ""
+    same = f", {counted(epochs.pop(), 'epoch')}" if len(epochs) == 1 else ""
+    return f"{' / '.join(words)}, {size}budget {report['budget']}{same}"
+
+
+def note(report: Mapping[str, Any]) -> str:
+    """Return what the numbers are and how the epochs were chosen."""
+    rule = report["selection"]
+    chosen = chosen_on(rule) if isinstance(rule, str) else "epoch chosen by different rules"
+    parts = [f"{SCORES.get(str(report['metric']), 'Test score')} in %, {over_seeds(len(report['seeds']))}; {chosen}."]
+    if any(row["paper"]["ood_test"] for row in report["rows"]):
+        parts.append("Paper: its own numbers, with all graphs and epochs.")
+    if any(row["cost"] for row in report["rows"]):
+        parts.append(f"Time: {CLOCKS[report['clock']]} per training epoch, ERM = 1.")
+    return " ".join(parts)

@@ -1,17 +1,19 @@
-"""What the default reaches on the full data, in one short table: the first thing a reader wants to know."""
+"""The short table of the README: what the default reaches on the full data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from goodformer.data import load_benchmark
-from goodformer.report import compare
-from goodformer.report.artefacts import CONCEPT, ERM_ALIKE, FIGURES, FULL, MOTIF, SPURIOUS, compared
-from goodformer.report.paper import published
-from goodformer.report.sheets import ABSENT, NOT_RUN
-from goodformer.report.tables import Record, markdown_table, moments, written
+import yaml
+
+from goodformer.report.artefacts import CONCEPT, ERM_ALIKE, FULL, MOTIF, SPURIOUS, compared
+from goodformer.report.metrics import METRICS
+from goodformer.report.records import Record, records_by_id
+from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table
 
 SEEDS, OURS = 3, "goodformer"
 BENCHMARKS: dict[str, Mapping[str, Any]] = {
@@ -19,53 +21,55 @@ BENCHMARKS: dict[str, Mapping[str, Any]] = {
     **{f"GOOD-{head} shift": dataset for head, dataset in CONCEPT.items()},
     **{f"SP-Motif, bias {dataset['bias']}": dataset for dataset in SPURIOUS.values()},
 }
-HEAD = ("", "OOD test", "last epoch", "ceiling", "Precision@10", "edge AUC", "ERM, same inputs", "paper", "seeds")
+HEADS = ("", "OOD test", "last epoch", "ceiling", "Precision@10", "edge AUC", "ERM, same inputs", "paper", "seeds")
 
 
-def table(sources: Sequence[Path]) -> str:
-    """The table in Markdown, from records in files or folders; benchmarks without a record are left out."""
-    found = compare.recorded(sources)
-    rows = [_row(title, dataset, found) for title, dataset in BENCHMARKS.items()]
-    return markdown_table(HEAD, [row for row in rows if row])
+def table(sources: Sequence[Path]) -> Table:
+    """Return the table from records in files or folders; benchmarks without a record are left out."""
+    found, rows = records_by_id(sources), []
+    for title, dataset in BENCHMARKS.items():
+        plan = compared(dataset, f"{OURS},{ERM_ALIKE}", FULL, SEEDS)
+        ours, same = (
+            [found[one] for seed in plan.seeds if (one := plan.ids[row, seed]) in found] for row in (OURS, ERM_ALIKE)
+        )
+        if not ours and not same:
+            continue
+        published = METRICS["ood_test"].published(plan.settings, OURS)
+        rows.append(
+            [
+                Cell(title),
+                *(_mean(name, ours, len(ours)) for name in ("ood_test", "last")),
+                Cell.mean(ceiling(plan.settings)),
+                *(_mean(name, ours, len(ours)) for name in ("precision_at_10", "edge_auc")),
+                _mean("ood_test", same, len(ours)),
+                Cell.mean(*(published or [None])),
+                Cell.of(len(ours)),
+            ]
+        )
+    return Table(HEADS, rows)
 
 
-def _row(title: str, dataset: Mapping[str, Any], found: Mapping[str, Record]) -> list[str] | None:
-    """One benchmark: our figures, ERM's on the same network and inputs, and the paper's."""
-    plan = compared(dataset, f"{OURS},{ERM_ALIKE}", FULL, SEEDS)
-    ours, same = (_done(plan, row, found) for row in (OURS, ERM_ALIKE))
-    if not ours and not same:
-        return None
-    settings = plan.configs[OURS, 0].dataset
-    theirs = published("ood_test", settings, OURS)
-    return [
-        title,
-        *(_figure(name, ours, len(ours)) for name in ("ood_test", "last")),
-        written(ceiling(settings), 2),
-        *(_figure(name, ours, len(ours)) for name in ("precision_at_10", "edge_auc")),
-        _figure("ood_test", same, len(ours)),
-        ABSENT if theirs is None else " ±".join(written(part, 2) for part in theirs),
-        str(len(ours)),
-    ]
+def _mean(name: str, records: Sequence[Record], usual: int) -> Cell:
+    """Return mean and deviation of a metric, with the number of seeds if it differs from that of the row."""
+    metric = METRICS[name]
+    found = metric.over(records)
+    if not found.count:
+        return Cell(ABSENT if records else NOT_RUN)
+    remark = "" if found.count == usual else f"({found.count} of {SEEDS} seeds)"
+    return Cell.mean(found.mean, found.std, metric.digits, remark)
 
 
-def _figure(name: str, records: Sequence[Record], usual: int) -> str:
-    """Mean and deviation over the records that tell a figure; of how many seeds, where the row says another number."""
-    figure = FIGURES[name]
-    told = [value for record in records if (value := figure.value(record)) is not None]
-    found = moments(told)
-    if found is None:
-        return ABSENT if records else NOT_RUN
-    remark = "" if len(told) == usual else f" ({len(told)} of {SEEDS} seeds)"
-    return f"{' ±'.join(written(part, figure.digits) for part in found)}{remark}"
+@cache
+def _ceilings() -> dict[str, float]:
+    found: dict[str, float] = yaml.safe_load(resources.files("goodformer.report").joinpath("ceilings.yaml").read_text())
+    return found
 
 
-def ceiling(dataset: Mapping[str, Any]) -> float:
-    """The share of the very OOD test graphs, in %, whose label is that of their motif: noise has changed the others."""
-    test = load_benchmark(**dataset).splits["test"].graph
-    return 100 * float((test["motif"] == test["y"].flatten()).double().mean())
+def ceiling(dataset: Mapping[str, Any]) -> float | None:
+    """Return the share of OOD test graphs, in %, whose label is that of their motif: noise changed the other labels.
 
-
-def _done(plan: compare.Comparison, row: str, found: Mapping[str, Record]) -> Sequence[Record]:
-    """The records of a row's runs."""
-    ids = [plan.configs[row, seed].id for seed in plan.seeds]
-    return [found[one] for one in ids if one in found]
+    Args:
+        dataset: All settings of a data set, with its name.
+    """
+    words = (dataset["name"], dataset.get("domain", dataset.get("bias")), dataset.get("shift"))
+    return _ceilings().get("/".join(str(word) for word in words if word is not None))

@@ -1,4 +1,4 @@
-"""How long runs will take, told from records of runs like them."""
+"""Estimates of how long runs will take, from records of similar runs."""
 
 from __future__ import annotations
 
@@ -8,61 +8,64 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from goodformer.config.run import RunConfig
-from goodformer.data.benchmarks.motif import good_sizes
+from goodformer.data.benchmarks.sizes import good_sizes
 from goodformer.report.paper import training_graphs
+from goodformer.report.records import Record
 from goodformer.report.rows import BASELINE, GNN, PLAIN_GNN
-from goodformer.report.tables import Record
 
 Kind = tuple[str, str, str]
-"""Name of a data set, of a method and of a model."""
+"""Names of a data set, a method and a model."""
 
 
 class Paces:
-    """Processor seconds that methods need for a training graph and epoch, by records.
+    """CPU seconds per training graph and epoch of each method, from records.
 
     Args:
         records: Records of finished runs.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
-        told: dict[Kind, list[float]] = {}
+        seconds_of: dict[Kind, list[float]] = {}
         self.sizes: dict[str, int] = {}
         for record in records:
             seconds = record.get("processor_seconds_per_epoch") or record.get("seconds_per_epoch")
             graphs, settings = record.get("train_graphs"), record.get("config", {})
             if seconds and graphs and settings:
                 kind = _kind(*(settings[part]["name"] for part in ("dataset", "method", "model")))
-                told.setdefault(kind, []).append(seconds / graphs)
-                self.sizes[_text(settings["dataset"])] = graphs
-        self.paces = {kind: statistics.fmean(values) for kind, values in told.items()}
+                seconds_of.setdefault(kind, []).append(seconds / graphs)
+                self.sizes[json.dumps(settings["dataset"], sort_keys=True)] = graphs
+        self.paces = {kind: statistics.fmean(values) for kind, values in seconds_of.items()}
 
     def seconds(self, config: RunConfig) -> float | None:
-        """Processor seconds of training alone; None where nothing like it is recorded."""
+        """Return the CPU seconds of training, None if no similar run is recorded.
+
+        On a data set without a record of the method, the pace is that of ERM there, times the mean ratio of the
+        method's pace to ERM's on other data sets.
+        """
+        kind = _kind(*(str(part["name"]) for part in (config.dataset, config.method, config.model)))
+        erm = _kind(kind[0], BASELINE, GNN)
+        pace = self.paces.get(kind)
+        if pace is None and erm in self.paces:
+            ratios = [
+                self.paces[one] / self.paces[there]
+                for one in sorted(self.paces)
+                if one[1:] == kind[1:] and (there := (one[0], *erm[1:])) in self.paces
+            ]
+            pace = self.paces[erm] * statistics.fmean(ratios) if ratios else None
         graphs = self.graphs(config.dataset)
-        pace = self._pace(*(str(part["name"]) for part in (config.dataset, config.method, config.model)))
         return None if graphs is None or pace is None else pace * graphs * config.training.epochs
 
     def graphs(self, dataset: Mapping[str, Any]) -> int | None:
-        """Training graphs of a data set: generated ones by their settings, others by records or by the paper."""
+        """Return the number of training graphs: from settings for generated data, else from records or the paper."""
         if dataset["name"] == "good-motif":
             return good_sizes(dataset["shift"], dataset["graphs"])["train"]
         if dataset["name"] == "sp-motif":
             return int(dataset["graphs"])
-        return self.sizes.get(_text(dataset)) or training_graphs(dataset)
-
-    def _pace(self, dataset: str, method: str, model: str) -> float | None:
-        """Seconds a graph and epoch; of other data, by the share they are of ERM's there and ERM's here."""
-        kind, erm = _kind(dataset, method, model), _kind(dataset, BASELINE, GNN)
-        if kind in self.paces or erm not in self.paces:
-            return self.paces.get(kind)
-        elsewhere = {one[0] for one in self.paces if one[1:] == kind[1:]}
-        shares = [self.paces[place, *kind[1:]] / self.paces[there] for place in sorted(elsewhere)
-                  if (there := (place, *erm[1:])) in self.paces]  # fmt: skip
-        return self.paces[erm] * statistics.fmean(shares) if shares else None
+        return self.sizes.get(json.dumps(dataset, sort_keys=True)) or training_graphs(dataset)
 
 
 def duration(seconds: float) -> str:
-    """Days and hours, hours and minutes, minutes, or seconds."""
+    """Return a time as days and hours, hours and minutes, minutes, or seconds."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -73,9 +76,5 @@ def duration(seconds: float) -> str:
 
 
 def _kind(dataset: str, method: str, model: str) -> Kind:
-    """A GNN is one with or without a virtual node: a benchmark decides on it, and it costs little."""
+    """Return the names under which paces are averaged: GNNs with and without a virtual node are about as fast."""
     return dataset, method, GNN if model == PLAIN_GNN else model
-
-
-def _text(dataset: Mapping[str, Any]) -> str:
-    return json.dumps(dataset, sort_keys=True)

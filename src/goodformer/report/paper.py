@@ -1,4 +1,4 @@
-"""The figures of the paper, to stand beside ours."""
+"""Published numbers: those of the paper and of the GOOD leaderboard, from ``paper.yaml``."""
 
 from __future__ import annotations
 
@@ -9,62 +9,61 @@ from typing import Any
 
 import yaml
 
-Figure = tuple[float, float]
+Pair = tuple[float, float]
 """Mean and standard deviation; accuracies and ROC-AUC in %."""
 
-THEIRS: dict[str, Mapping[str, Any]] = {
+PAPER_SETTINGS: dict[str, Mapping[str, Any]] = {
     "drugood": {"measurement": "ic50", "noise": "core"},
     "good-sst2": {"vectors": "bert"},
     "good-twitter": {"vectors": "bert"},
 }
-"""Settings under which a data set is the paper's; beside other data its figures do not stand."""
+"""Settings under which a data set is the paper's; its numbers do not apply to other settings."""
 
 
 @cache
-def _figures() -> dict[str, Any]:
-    """What ``paper.yaml`` holds."""
+def _numbers() -> dict[str, Any]:
+    """Return the content of ``paper.yaml``."""
     text = resources.files("goodformer.report").joinpath("paper.yaml").read_text("utf-8")
-    tree: dict[str, Any] = yaml.safe_load(text)
+    tree: dict[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return tree
 
 
-def published(figure: str, dataset: Mapping[str, Any], row: str) -> Figure | None:
-    """What the paper reports, None where it reports nothing.
+def published(metric: str, dataset: Mapping[str, Any], row: str) -> Pair | None:
+    """Return the number in the paper, None if it has none.
 
     Args:
-        figure: ``ood_test`` or ``precision_at_10``.
+        metric: ``ood_test`` or ``precision_at_10``.
         dataset: All settings of a data set, with its name.
         row: Name of a row of the paper's tables.
     """
-    theirs = {"shift": "covariate", **THEIRS.get(dataset["name"], {})}
+    theirs = {"shift": "covariate", **PAPER_SETTINGS.get(dataset["name"], {})}
     if any(dataset.get(name, value) != value for name, value in theirs.items()):
         return None
-    return _figure(figure, dataset, row)
+    return _pair(metric, dataset, row)
 
 
-def leaderboard(dataset: Mapping[str, Any], row: str) -> Figure | None:
-    """What the leaderboard of the GOOD benchmark reports for concept shift, None where it reports nothing."""
-    return _figure("concept", dataset, row) if dataset.get("shift") == "concept" else None
+def leaderboard(dataset: Mapping[str, Any], row: str) -> Pair | None:
+    """Return the number of the GOOD leaderboard for concept shift, None if it has none."""
+    return _pair("concept", dataset, row) if dataset.get("shift") == "concept" else None
 
 
 def seconds(dataset: Mapping[str, Any], row: str, what: str) -> float | None:
-    """Seconds an epoch that the paper reports for ``training`` or ``inference``."""
-    found: dict[str, float] = _figures()["seconds_per_epoch"].get(_key(dataset), {}).get(row, {})
+    """Return the paper's seconds per epoch of ``training`` or ``inference``."""
+    found: dict[str, float] = _numbers()["seconds_per_epoch"].get(_key(dataset), {}).get(row, {})
     return found.get(what)
 
 
 def training_graphs(dataset: Mapping[str, Any]) -> int | None:
-    """The number of training graphs that the paper reports of a data set."""
-    found: int | None = _figures()["training_graphs"].get(_key(dataset))
+    """Return the paper's number of training graphs of a data set."""
+    found: int | None = _numbers()["training_graphs"].get(_key(dataset))
     return found
 
 
-def _figure(table: str, dataset: Mapping[str, Any], row: str) -> Figure | None:
-    """Mean and deviation in a table of the file of figures."""
-    found = _figures()[table].get(_key(dataset), {}).get(row)
+def _pair(table: str, dataset: Mapping[str, Any], row: str) -> Pair | None:
+    found = _numbers()[table].get(_key(dataset), {}).get(row)
     return None if found is None else (found[0], found[1])
 
 
 def _key(dataset: Mapping[str, Any]) -> str:
-    """A benchmark as the file of figures names it: with its domain, or with its bias."""
+    """Return the key of a benchmark in ``paper.yaml``: its name and its domain or bias."""
     return f"{dataset['name']}/{dataset.get('domain', dataset.get('bias'))}"

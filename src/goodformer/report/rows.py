@@ -1,18 +1,19 @@
 """The rows of a comparison: a method on a model, under a name a user can type.
 
-The fourteen rows of the paper's main table have names of their own. Any other pair is a row, too, written
-``METHOD on MODEL``; ``NAME:PRESET`` is a row under other settings of its method, and ``NAME alike`` one with what
-GOODFormer has beside its method.
+Every registered method is a row under its own name, every registered model a row under ERM, and any pair is a row
+written ``METHOD on MODEL``. ``NAME:PRESET`` is a row under another preset of its method. ``NAME alike`` is a row with
+the inputs, aggregation and weight averaging of GOODFormer's default. The fourteen rows of the paper are listed in
+``PAPER``: their titles, their groups and their order.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goodformer.config.presets import configure
+from goodformer.config.presets import configure, default_model
 from goodformer.config.run import RunConfig
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
@@ -31,23 +32,24 @@ WITHOUT_VIRTUAL_NODE = ("good-motif", "sp-motif")
 """Benchmarks whose GNNs have no virtual node, as in the GOOD benchmark."""
 ALIKE = " alike"
 SHARED = ("model.inputs", "model.aggregation", "training.average", "training.average_decay")
-"""What GOODFormer has by default that any row can have, too, whatever its method: a row ``NAME alike`` takes it."""
+"""Settings of GOODFormer's default that do not depend on the method; a row ``NAME alike`` takes them over."""
 WHOLE = ("default", "paper", "as_published")
-"""Presets that are the method itself; all others change something of it."""
+"""Presets that are the method itself; all others change a part of it."""
 
 
 @dataclass(frozen=True)
-class Competitor:
-    """One row: what is trained, and how it is called.
+class Row:
+    """One row of a comparison: what is trained, and its name.
 
     Args:
         name: What a user types.
         title: What a table shows.
-        group: The part of the table it belongs to.
+        group: The block of the table it belongs to.
         method: Name of a method.
         model: Name of a model; None stands for the GNN of the benchmark.
-        preset: Which of the method's presets it is trained under.
-        borrowed: Settings that are taken from GOODFormer's default, as ``model.inputs``, where its model has them.
+        preset: The method's preset.
+        borrowed: Settings taken from GOODFormer's default, such as ``model.inputs``, if the model has them.
+        overrides: Settings of this row alone, ``part.setting=value``.
     """
 
     name: str
@@ -57,125 +59,116 @@ class Competitor:
     model: str | None = None
     preset: str = "default"
     borrowed: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
 
     @property
     def published(self) -> str:
-        """The name of the row in the paper's tables, if it is there at all."""
+        """Return the name under which the paper's tables would list the row."""
         return self.name.partition(":")[0] if self.preset in WHOLE else self.name
 
     def model_on(self, dataset: str) -> str:
-        """The model it has on a data set."""
+        """Return the model the row uses on a data set."""
         return self.model or (PLAIN_GNN if dataset in WITHOUT_VIRTUAL_NODE else GNN)
-
-    def available(self, dataset: str) -> bool:
-        """Whether its method and its model are there."""
-        return self.method in METHODS.entries and self.model_on(dataset) in MODELS.entries
 
     def configure(
         self, dataset: Mapping[str, Any], budget: str = "full", seed: int = 0, overrides: Sequence[str] = ()
     ) -> RunConfig:
-        """The configuration of its run with a seed."""
+        """Return the configuration of the row's run with a seed."""
         model = self.model_on(dataset["name"])
-        lines = [*self._taken(dataset, model), *overrides]
-        return configure(dataset, self.method, model, self.preset, budget, seed, lines)
-
-    def _taken(self, dataset: Mapping[str, Any], model: str) -> Iterator[str]:
-        """GOODFormer's values of what is borrowed, as overrides; what the model does not have is left out."""
         ours = configure(dataset).to_dict() if self.borrowed else {}
+        lines = []
         for path in self.borrowed:
             part, _, setting = path.partition(".")
-            if part != "model" or setting in MODELS.settings(model).model_fields:
-                yield f"{path}={json.dumps(ours[part][setting])}"
+            if part != "model" or setting in MODELS.settings(model):
+                lines.append(f"{path}={json.dumps(ours[part][setting])}")
+        return configure(dataset, self.method, model, self.preset, budget, seed, [*lines, *self.overrides, *overrides])
 
 
 PAPER = (
-    Competitor("erm", "ERM", GENERAL, "erm"),
-    Competitor("irm", "IRM", GENERAL, "irm"),
-    Competitor("vrex", "VREx", GENERAL, "vrex"),
-    Competitor("dir", "DIR", GRAPH, "dir"),
-    Competitor("grea", "GREA", GRAPH, "grea"),
-    Competitor("gil", "GIL", GRAPH, "gil"),
-    Competitor("gsat", "GSAT", GRAPH, "gsat"),
-    Competitor("ciga", "CIGA", GRAPH, "ciga"),
-    Competitor("imold", "iMoLD", GRAPH, "imold"),
-    Competitor("cal-plus", "CAL+", GRAPH, "cal-plus"),
-    Competitor("graphormer", "Graphormer", TRANSFORMER, "erm", "graphormer"),
-    Competitor("gps", "GraphGPS", TRANSFORMER, "erm", "gps"),
-    Competitor("exphormer", "Exphormer", TRANSFORMER, "erm", "exphormer"),
-    Competitor("goodformer", "GOODFormer", OURS, "goodformer", "goodformer"),
+    Row("erm", "ERM", GENERAL, "erm"),
+    Row("irm", "IRM", GENERAL, "irm"),
+    Row("vrex", "VREx", GENERAL, "vrex"),
+    Row("dir", "DIR", GRAPH, "dir"),
+    Row("grea", "GREA", GRAPH, "grea"),
+    Row("gil", "GIL", GRAPH, "gil"),
+    Row("gsat", "GSAT", GRAPH, "gsat"),
+    Row("ciga", "CIGA", GRAPH, "ciga"),
+    Row("imold", "iMoLD", GRAPH, "imold"),
+    Row("cal-plus", "CAL+", GRAPH, "cal-plus"),
+    Row("graphormer", "Graphormer", TRANSFORMER, "erm", "graphormer"),
+    Row("gps", "GraphGPS", TRANSFORMER, "erm", "gps"),
+    Row("exphormer", "Exphormer", TRANSFORMER, "erm", "exphormer"),
+    Row("goodformer", "GOODFormer", OURS, "goodformer", "goodformer"),
 )
 """The rows of the paper's main table, in its order."""
 
 EXTRA = (
     # GOODFormer reads cycle walks beside the node features; this row shows what they alone do for GraphGPS.
-    Competitor("gps-inputs", "GraphGPS, GOODFormer's inputs", OTHER, "erm", "gps", borrowed=("model.inputs",)),
+    Row("gps-inputs", "GraphGPS, GOODFormer's inputs", OTHER, "erm", "gps", borrowed=("model.inputs",)),
 )
-"""Rows that are not in the paper, run only where they are named."""
+"""Named rows that are not in the paper; they run only on request."""
 
 BASELINE = PAPER[0].name
-"""The row whose training time is the unit of all others."""
+"""The row whose training time is the unit for all others."""
 
 
-def competitors(words: str, dataset: str) -> list[Competitor]:
-    """The rows named, separated by commas; ``all`` stands for those of the paper.
-
-    Rows whose method or model does not exist are left out of ``all``.
+def rows(words: str, dataset: str) -> list[Row]:
+    """Return the named rows, the paper's first and in its order; ``all`` stands for the rows of the paper.
 
     Args:
-        words: For example ``all``, ``erm,gsat,goodformer`` or ``all,erm on goodformer,goodformer:paper``.
+        words: Names separated by commas, such as ``erm,gsat,goodformer`` or ``all,erm on goodformer,goodformer:paper``.
         dataset: Name of the data set, which decides the GNN.
     """
     names = [word.strip() for word in words.split(",") if word.strip()]
     if not names:
-        raise InputError(f"no row was named; give some of {', '.join(_names(dataset))}, or {ALL}.")
-    rows: dict[str, Competitor] = {}
+        raise InputError(f"no row was named; give some of {', '.join(_known())}, or {ALL}.")
+    chosen: dict[str, Row] = {}
     for name in names:
-        chosen = [row for row in PAPER if row.available(dataset)] if name == ALL else [competitor(name, dataset)]
-        rows |= {row.name: row for row in chosen}
-    return sorted(rows.values(), key=_place)
-
-
-def competitor(word: str, dataset: str) -> Competitor:
-    """The row a user typed: a name or ``METHOD on MODEL``, `` alike`` and ``:PRESET`` behind it where wanted."""
-    name, colon, preset = word.partition(":")
-    plain = name.removesuffix(ALIKE)
-    row = _pair(plain, dataset) if " on " in plain else _named(plain, dataset)
-    if plain != name:
-        row = replace(row, name=f"{row.name}{ALIKE}", title=f"{row.title}{ALIKE}", borrowed=SHARED)
-    if not colon or preset == row.preset:
-        return row
-    return replace(row, name=f"{row.name}:{preset}", title=f"{row.title} ({preset})", preset=preset)
-
-
-def _named(name: str, dataset: str) -> Competitor:
-    found = [row for row in (*PAPER, *EXTRA) if row.name == name and row.available(dataset)]
-    if not found:
-        raise unknown("row", name, [*_names(dataset), ALL])
-    return found[0]
-
-
-def _pair(name: str, dataset: str) -> Competitor:
-    """A row for any method on any model; the paper's row where it has that pair."""
-    method, model = (" ".join(part.split()) for part in name.split(" on ", 1))
-    METHODS[method], MODELS[model]  # unknown names get the registries' suggestions
-    for row in PAPER:
-        if (row.method, row.model_on(dataset)) == (method, model):
-            return row
-    return Competitor(f"{method} on {model}", f"{_title(method, None)} on {_title('erm', model)}", OTHER, method, model)
-
-
-def _title(method: str, model: str | None) -> str:
-    """How tables call a method (on a GNN), or a model (under ERM); GOODFormer is both."""
-    wanted = model or method
-    return next((row.title for row in PAPER if (row.model or row.method) == wanted), wanted)
-
-
-def _names(dataset: str) -> list[str]:
-    return [row.name for row in (*PAPER, *EXTRA) if row.available(dataset)]
-
-
-def _place(row: Competitor) -> tuple[int, int]:
-    """Groups in the paper's order, and rows in it; rows the paper does not have come last in theirs, as typed."""
+        chosen |= {one.name: one for one in (PAPER if name == ALL else [row(name, dataset)])}
     order = [one.name for one in (*PAPER, *EXTRA)]
     groups = (GENERAL, GRAPH, TRANSFORMER, OURS, OTHER)
-    return groups.index(row.group), order.index(row.published) if row.published in order else len(order)
+
+    def place(one: Row) -> tuple[int, int]:
+        return groups.index(one.group), order.index(one.published) if one.published in order else len(order)
+
+    return sorted(chosen.values(), key=place)
+
+
+def row(word: str, dataset: str) -> Row:
+    """Return the row a user typed: a name or ``METHOD on MODEL``, then `` alike`` and ``:PRESET`` if wanted."""
+    name, colon, preset = word.partition(":")
+    plain = name.removesuffix(ALIKE)
+    if " on " in plain:
+        method, model = (" ".join(part.split()) for part in plain.split(" on ", 1))
+        found = _pair(method, model, dataset)
+    elif plain in _known():
+        found = _known()[plain]
+    elif plain in MODELS:
+        found = _pair("erm", plain, dataset)
+    else:
+        raise unknown("row", plain, [*_known(), *MODELS, ALL])
+    if plain != name:
+        found = replace(found, name=f"{found.name}{ALIKE}", title=f"{found.title}{ALIKE}", borrowed=SHARED)
+    if not colon or preset == found.preset:
+        return found
+    return replace(found, name=f"{found.name}:{preset}", title=f"{found.title} ({preset})", preset=preset)
+
+
+def _known() -> dict[str, Row]:
+    """Return the rows that have a name of their own: those listed above and every other registered method."""
+    listed = {one.name: one for one in (*PAPER, *EXTRA)}
+    models = {name: default_model(name) for name in METHODS if name not in listed}
+    return listed | {
+        name: Row(name, name, OTHER, name, None if model == PLAIN_GNN else model) for name, model in models.items()
+    }
+
+
+def _pair(method: str, model: str, dataset: str) -> Row:
+    """Return the row of a method on a model; the one with a name of its own if that is the same pair."""
+    METHODS.describe(method), MODELS.describe(model)  # unknown names get the suggestions of the registries
+    for one in _known().values():
+        if (one.method, one.model_on(dataset)) == (method, model) and not one.borrowed:
+            return one
+    title_of = {one.model or one.method: one.title for one in PAPER}
+    title = f"{title_of.get(method, method)} on {title_of.get(model, model)}"
+    return Row(f"{method} on {model}", title, OTHER, method, model)

@@ -1,4 +1,4 @@
-"""Domain scores: how unlike the training graphs a graph is, larger = more unusual."""
+"""Domain scores: how unlike the training graphs a graph is; larger = more unusual."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ NEIGHBOURS = 10
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A way to say how unlike the training graphs a graph is.
+class DomainScore:
+    """A measure of how unlike the training graphs a graph is.
 
     Attributes:
-        about: What it is, in a few words.
-        measure: Task, what was learnt, B graphs -> (B,), larger = more unusual.
-        learn: Task, graphs -> tensors that ``measure`` needs.
-        trains: Whether it learns from training graphs and not from validation ones.
+        about: A short description.
+        measure: (task, state, B graphs) -> (B,), larger = more unusual.
+        learn: (task, graphs) -> the state that ``measure`` needs.
+        trains: Whether it is fitted to training graphs instead of validation graphs.
         embeds: Whether it reads embeddings.
-        signal: The method's own figure that it reads.
-        baseline: Whether it reads no model: there to be compared with, never what `best` names.
+        signal: The signal of the method that it reads.
+        baseline: Whether it ignores the model; a baseline is never chosen as the default.
     """
 
     about: str
@@ -45,7 +45,7 @@ class Candidate:
 
 
 def energy(task: Task, state: State, seen: Seen) -> Tensor:
-    """-log sum exp(z); a binary target counts as two classes of logits z/2 and -z/2, so that their names do not matter.
+    """Return -log sum exp(z); a binary target counts as two classes with logits z/2 and -z/2, whatever their order.
 
     Paper: Liu et al., "Energy-based Out-of-distribution Detection", 2020.
     """
@@ -54,18 +54,18 @@ def energy(task: Task, state: State, seen: Seen) -> Tensor:
 
 
 def doubt(task: Task, state: State, seen: Seen) -> Tensor:
-    """-log of the largest probability, a mean over binary targets."""
+    """Return -log of the largest probability, averaged over binary targets."""
     return -log_classes(task, seen.logits).amax(-1).mean(-1)
 
 
 def entropy(task: Task, state: State, seen: Seen) -> Tensor:
-    """Entropy of the predicted distribution, a mean over binary targets."""
+    """Return the entropy of the predicted distribution, averaged over binary targets."""
     log_p = log_classes(task, seen.logits)
     return -(log_p.exp() * log_p).sum(-1).mean(-1)
 
 
 def mahalanobis(task: Task, state: State, seen: Seen) -> Tensor:
-    """Distance of the embedding to the nearest class mean, in units of the spread within classes.
+    """Return the Mahalanobis distance of the embedding to the nearest class mean.
 
     Paper: Lee et al., "A Simple Unified Framework for Detecting Out-of-Distribution Samples", 2018.
     """
@@ -74,9 +74,9 @@ def mahalanobis(task: Task, state: State, seen: Seen) -> Tensor:
 
 
 def learn_mahalanobis(task: Task, seen: Seen) -> State:
-    """Means of the classes (one where targets are binary) and what turns their common covariance into the identity.
+    """Return the class means (one mean for binary targets) and a whitening matrix of the shared covariance.
 
-    The covariance is shrunk towards a multiple of the identity as Ledoit and Wolf do, so that it has an inverse.
+    Ledoit-Wolf shrinkage makes the covariance invertible.
     """
     x = _embedding(seen)
     labels = seen.y if task.kind == "multiclass" and seen.y is not None else torch.zeros(len(x), dtype=torch.long)
@@ -90,25 +90,28 @@ def learn_mahalanobis(task: Task, seen: Seen) -> State:
 
 
 def neighbours(task: Task, state: State, seen: Seen) -> Tensor:
-    """Distance to the tenth nearest training graph, embeddings brought to length one.
+    """Return the distance to the tenth nearest training graph, embeddings normalised to length 1.
 
     Paper: Sun et al., "Out-of-Distribution Detection with Deep Nearest Neighbors", 2022.
     """
     known = state["known"].double()  # (m, D)
     k = min(NEIGHBOURS, len(known))
-    parts = F.normalize(_embedding(seen), dim=-1).split(512)  # all distances at once may not fit in memory
+    parts = F.normalize(_embedding(seen), dim=-1).split(512)  # all distances together may not fit in memory
     return torch.cat([torch.cdist(part, known).kthvalue(k, -1).values for part in parts])
 
 
 def learn_neighbours(task: Task, seen: Seen) -> State:
-    """The training graphs' embeddings, of length one."""
+    """Return the embeddings of the training graphs, normalised to length 1."""
     return {"known": F.normalize(_embedding(seen), dim=-1).float()}
 
 
 def from_median(
     read: Callable[[Seen], Tensor], about: str, signal: str | None = None, baseline: bool = False
-) -> Candidate:
-    """Distance from the median in robust deviations, root mean square over columns (B, S): both sides are unusual."""
+) -> DomainScore:
+    """Return a score that measures the distance from the median in robust deviations, on either side.
+
+    Several columns (B, S) are combined by their root mean square.
+    """
 
     def learn(task: Task, seen: Seen) -> State:
         values = read(seen)
@@ -121,11 +124,11 @@ def from_median(
     def measure(task: Task, state: State, seen: Seen) -> Tensor:
         return ((read(seen) - state["centre"]) / state["scale"]).square().mean(-1).sqrt()
 
-    return Candidate(about, measure, learn, signal=signal, baseline=baseline)
+    return DomainScore(about, measure, learn, signal=signal, baseline=baseline)
 
 
-def from_signal(name: str, about: str) -> Candidate:
-    """The same for one of the method's own figures."""
+def from_signal(name: str, about: str) -> DomainScore:
+    """Return `from_median` of one of the method's own signals."""
     return from_median(lambda seen: seen.signals[name][:, None], about, name)
 
 
@@ -134,14 +137,14 @@ def _embedding(seen: Seen) -> Tensor:
     return seen.embedding
 
 
-DOMAIN_SCORES: dict[str, Candidate] = {
-    "energy": Candidate("energy of the logits", energy),
-    "doubt": Candidate("how small the largest probability is", doubt),
-    "entropy": Candidate("entropy of the prediction", entropy),
-    "mahalanobis": Candidate(
+DOMAIN_SCORES: dict[str, DomainScore] = {
+    "energy": DomainScore("energy of the logits", energy),
+    "doubt": DomainScore("how small the largest probability is", doubt),
+    "entropy": DomainScore("entropy of the prediction", entropy),
+    "mahalanobis": DomainScore(
         "embedding to the nearest class mean", mahalanobis, learn_mahalanobis, trains=True, embeds=True
     ),
-    "neighbours": Candidate(
+    "neighbours": DomainScore(
         "embedding to the tenth nearest training graph", neighbours, learn_neighbours, trains=True, embeds=True
     ),
     "statistics": from_median(lambda seen: seen.statistics, "size and degrees, without a model", baseline=True),
@@ -151,7 +154,7 @@ DOMAIN_SCORES: dict[str, Candidate] = {
 
 
 def available(seen: Seen) -> list[str]:
-    """The scores that graphs seen in this way have."""
+    """Return the names of the scores that can be computed from these outputs."""
     return [
         name
         for name, score in DOMAIN_SCORES.items()
@@ -160,7 +163,7 @@ def available(seen: Seen) -> list[str]:
 
 
 def detection(usual: Tensor, unusual: Tensor) -> dict[str, float | None]:
-    """How well scores tell graphs apart: ``auroc``, and ``fpr95``, the usual ones flagged where 95 % of others are."""
+    """Return ``auroc`` and ``fpr95``, the share of usual graphs flagged where 95 % of the unusual ones are."""
     if not (len(usual) and len(unusual) and bool(torch.cat((usual, unusual)).isfinite().all())):
         return {"auroc": None, "fpr95": None}
     truth = np.repeat([0, 1], [len(usual), len(unusual)])

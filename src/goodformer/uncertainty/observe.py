@@ -1,10 +1,9 @@
-"""One pass over graphs and what it leaves: logits, embeddings, the method's own figures, and those of the graphs."""
+"""One forward pass over graphs, keeping everything that calibration and domain scores need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,16 +14,19 @@ from goodformer.engine.evaluate import infer
 from goodformer.engine.seeds import derive_seed
 from goodformer.methods.base import Method, Prediction
 
+TRAINING_GRAPHS = 5000
+"""Training graphs that a domain score is fitted to at most."""
+
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of B graphs after one pass, on the CPU and in double precision.
+    """Outputs for B graphs after one pass, on the CPU and in double precision.
 
     Attributes:
         logits: (B, C).
-        statistics: Plain figures of the graphs themselves, (B, S).
-        embedding: (B, D), where it was asked for.
-        signals: The method's own figures, each (B,).
+        statistics: Statistics of the graphs themselves, (B, S).
+        embedding: (B, D), where requested.
+        signals: The method's own signals, each (B,).
         y: Labels, where the graphs carry them.
     """
 
@@ -38,7 +40,7 @@ class Seen:
         return len(self.logits)
 
     def take(self, rows: Tensor) -> Seen:
-        """The graphs at some rows, in that order."""
+        """Return the graphs at some rows, in that order."""
         return Seen(
             self.logits[rows],
             self.statistics[rows],
@@ -48,78 +50,66 @@ class Seen:
         )
 
 
-def look(method: Method, batch: Batch, prediction: Prediction, embeds: bool) -> Seen:
-    """What one predicted batch leaves; a method that does not hand out its embedding is asked for it."""
-    embedding = prediction.embedding if embeds else None
-    if embeds and embedding is None:
-        device = next(method.parameters()).device
-        with torch.no_grad():
-            there = batch.to(device)
-            embedding = method.model.readout(method.model(there), there)
-    return Seen(
-        _plain(prediction.logits),
-        statistics(batch),
-        None if embedding is None else _plain(embedding),
-        {name: _plain(value) for name, value in prediction.signals.items()},
-        batch.y.cpu() if "y" in batch else None,
-    )
-
-
-class Ready(Protocol):
-    """A method, and what makes graphs ready for it: all that looking at graphs takes of a predictor."""
-
-    @property
-    def method(self) -> Method:
-        """The trained method."""
-
-    def prepare(self, graphs: GraphSet) -> GraphSet:
-        """The graphs, checked and with the method's encodings."""
-
-
-def observe(
-    predictor: Ready, graphs: GraphSet, embeds: bool = True, limit: int | None = None, batch_size: int = 256
-) -> Seen:
-    """One pass over graphs, or over a seeded random sample of at most ``limit``; rows in the order of the graphs."""
-    ready = predictor.prepare(graphs if limit is None or len(graphs) <= limit else graphs.subset(_some(graphs, limit)))
-    parts = list(infer(predictor.method, ready, batch_size))
-    seen = [look(predictor.method, batch, prediction, embeds) for _, batch, prediction in parts]
-    return _joined(seen).take(torch.cat([positions for positions, _, _ in parts]).argsort())
-
-
-def statistics(batch: Batch) -> Tensor:
-    """Log size, mean, deviation and log maximum of the degrees, and share of nodes with one neighbour at most, (B, 5).
-
-    What a reader of the data would compare first, without any model.
-    """
-    graph, size = batch.batch.cpu(), batch.ptr.cpu().diff().double()
-    degree = torch.bincount(batch.edge_index[1].cpu(), minlength=len(graph)).double()  # (N,)
-    count = len(size)
-    mean = torch.zeros(count, dtype=torch.double).index_add_(0, graph, degree) / size
-    square = torch.zeros(count, dtype=torch.double).index_add_(0, graph, degree.square()) / size
-    largest = torch.zeros(count, dtype=torch.double).scatter_reduce_(0, graph, degree, "amax")
-    leaves = torch.zeros(count, dtype=torch.double).index_add_(0, graph, (degree <= 1).double()) / size
-    deviation = (square - mean.square()).clamp(min=0).sqrt()
-    return torch.stack((size.log(), mean, deviation, largest.log1p(), leaves), 1)
-
-
-def _some(graphs: GraphSet, limit: int) -> Tensor:
-    """A fixed random choice: graphs often come in an order, so that every k-th would be no fair sample."""
-    generator = torch.Generator().manual_seed(derive_seed("sureness", len(graphs)))
-    return torch.randperm(len(graphs), generator=generator)[:limit].sort().values
-
-
-def _plain(value: Tensor) -> Tensor:
-    return value.detach().cpu().double()
-
-
-def _joined(parts: Sequence[Seen]) -> Seen:
-    """Several passes as one."""
+def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: int = 256) -> Seen:
+    """Run a trained method over graphs that carry its encodings; rows are in the order of the graphs."""
+    positions, parts = [], []
+    for places, batch, prediction in infer(method, graphs, batch_size):
+        positions.append(places)
+        parts.append(look(method, batch, prediction, embeds))
     embeddings = [part.embedding for part in parts if part.embedding is not None]
     labels = [part.y for part in parts if part.y is not None]
-    return Seen(
+    joined = Seen(
         torch.cat([part.logits for part in parts]),
         torch.cat([part.statistics for part in parts]),
         torch.cat(embeddings) if embeddings else None,
         {name: torch.cat([part.signals[name] for part in parts]) for name in parts[0].signals},
         torch.cat(labels) if labels else None,
     )
+    return joined.take(torch.cat(positions).argsort())
+
+
+def look(method: Method, batch: Batch, prediction: Prediction, embeds: bool) -> Seen:
+    """Return the outputs for one batch; a method that does not return its embedding needs a second pass for it."""
+    embedding = prediction.embedding if embeds else None
+    if embeds and embedding is None:
+        with torch.no_grad():
+            there = batch.to(next(method.parameters()).device)
+            embedding = method.model.readout(method.model(there), there)
+
+    def plain(value: Tensor) -> Tensor:
+        return value.detach().cpu().double()
+
+    return Seen(
+        plain(prediction.logits),
+        statistics(batch),
+        None if embedding is None else plain(embedding),
+        {name: plain(value) for name, value in prediction.signals.items()},
+        batch.y.cpu() if "y" in batch else None,
+    )
+
+
+def statistics(batch: Batch) -> Tensor:
+    """Return log size, mean, deviation and log maximum of the degrees, and the share of nodes of degree <= 1, (B, 5).
+
+    These need no model and serve as a baseline.
+    """
+    graph, size = batch.batch.cpu(), batch.ptr.cpu().diff().double()
+    degree = torch.bincount(batch.edge_index[1].cpu(), minlength=len(graph)).double()  # (N,)
+    zeros = torch.zeros(len(size), dtype=torch.double)
+    mean = zeros.index_add(0, graph, degree) / size
+    square = zeros.index_add(0, graph, degree.square()) / size
+    largest = zeros.scatter_reduce(0, graph, degree, "amax")
+    leaves = zeros.index_add(0, graph, (degree <= 1).double()) / size
+    deviation = (square - mean.square()).clamp(min=0).sqrt()
+    return torch.stack((size.log(), mean, deviation, largest.log1p(), leaves), 1)
+
+
+def sample(graphs: GraphSet, limit: int = TRAINING_GRAPHS) -> GraphSet:
+    """Return a seeded random sample of at most ``limit`` graphs, in their order.
+
+    The sample is random because graphs are often sorted: every k-th graph would not be representative.
+    """
+    if len(graphs) <= limit:
+        return graphs
+    generator = torch.Generator().manual_seed(derive_seed("sureness", len(graphs)))
+    return graphs.subset(torch.randperm(len(graphs), generator=generator)[:limit].sort().values)

@@ -42,7 +42,6 @@ def content() -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("GOODFORMER_DATA", raising=False)
-    monkeypatch.setattr(drugood, "worker_count", lambda: 1)
     return tmp_path
 
 
@@ -83,7 +82,7 @@ def test_rows_left_out_are_named(folder: Path) -> None:
     value = content()
     value["split"]["ood_test"].insert(1, row("C1CC", 7, 1))
     benchmark = load(folder, value)
-    assert "rejects 1 of 13 rows, which are left out: row 1 of ood_test (unclosed ring)." in benchmark.notes
+    assert all(fact in benchmark.notes for fact in ("1 of 13 rows", "row 1 of ood_test (unclosed ring)"))
     assert benchmark.splits["test"].graph["domain"].tolist() == [7, 8, 8]
 
 

@@ -39,7 +39,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "smiles,activity,HIV_active\n" + "".join(f"{text},CI,{label}\n" for text, label in rows)
     )
     monkeypatch.setattr(hiv, "SOURCE", replace(hiv.SOURCE, sha256=None))
-    monkeypatch.setattr(hiv, "worker_count", lambda: 1)
     return tmp_path
 
 

@@ -12,7 +12,8 @@ import torch
 from goodformer.apply.split import split_file
 from goodformer.config.run import RunConfig
 from goodformer.data import Benchmark, load_benchmark, molecule
-from goodformer.data.benchmarks.table import assemble, digest, rejected_sentence
+from goodformer.data.benchmarks.table import assemble, rejected_sentence
+from goodformer.data.digest import digest
 from goodformer.data.readers.collection import collect
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.rows import read_collection

@@ -14,7 +14,7 @@ from rdkit import Chem, DataStructs
 from rdkit.Chem import rdFingerprintGenerator
 from torch import Tensor
 
-from goodformer.data.molecule import fingerprints
+from goodformer.data.molecule import featurise
 from goodformer.data.readers.collection import Collection, collect
 from goodformer.data.splits.distance import distance_report, nearest_similarity, told_apart
 from goodformer.data.splits.domains import NO_RING, by_cluster, by_column, by_scaffold
@@ -448,7 +448,9 @@ def test_nearest_similarity_is_that_of_rdkit() -> None:
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
     mine, theirs = ([generator.GetFingerprint(Chem.MolFromSmiles(text)) for text in part] for part in (some, others))
     expected = [max(DataStructs.BulkTanimotoSimilarity(one, theirs)) for one in mine]
-    assert nearest_similarity(fingerprints(some), fingerprints(others)).tolist() == pytest.approx(expected)
+    assert nearest_similarity(
+        featurise(some).parsed.fingerprints(), featurise(others).parsed.fingerprints()
+    ).tolist() == pytest.approx(expected)
 
 
 def test_empty_fingerprints_are_equal() -> None:

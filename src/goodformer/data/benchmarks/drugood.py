@@ -13,7 +13,7 @@ from pydantic import Field
 
 from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.molecule import FEATURES, RDKIT, featurise, left_out, worker_count
+from goodformer.data.molecule import FEATURES, RDKIT, featurise, rejected_note
 from goodformer.data.splits.split import Split
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
@@ -93,13 +93,13 @@ def drug_ood(
     file = f"drugood/lbap_{noise}_{measurement}_{domain}.json"
     path = obtain(SOURCES.get(file) or _by_hand(file))
     content, rows = _read(path)
-    made = featurise([row["smiles"] for _, row in rows], worker_count(), sys.stderr.isatty(), key={"file": file})
+    made = featurise([row["smiles"] for _, row in rows], progress=sys.stderr.isatty(), key={"file": file})
     kept = [rows[row] for row in made.rows.tolist()]
     number = torch.tensor([row["domain_id"] for _, row in kept], dtype=torch.long)  # (G,)
     part = torch.tensor([SPLITS.index(part) for part, _ in kept], dtype=torch.long)  # (G,)
     split = Split(part, number, by=domain, env=number)  # an assay is an experiment of its own, so none are joined
     y = torch.tensor([[float(row["cls_label"])] for _, row in kept])  # (G, 1)
-    notes = [_label(measurement, domain, noise), left_out(made.rejected, len(rows), lambda row: _place(rows, row))]
+    notes = [_label(measurement, domain, noise), rejected_note(made.rejected, len(rows), lambda row: _place(rows, row))]
     recipe = {"name": "drugood", "file": content, "rdkit": RDKIT, "version": VERSION}
     envs = split.envs()[1]
     text = " ".join(filter(None, notes))

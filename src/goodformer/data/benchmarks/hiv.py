@@ -13,7 +13,7 @@ from torch import Tensor
 
 from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.molecule import FEATURES, RDKIT, featurise, left_out, scaffolds, worker_count
+from goodformer.data.molecule import FEATURES, RDKIT, featurise, rejected_note
 from goodformer.data.splits.split import Split, concept, covariate, mixed
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
@@ -79,17 +79,17 @@ def good_hiv(
     """
     smiles, y = _read(obtain(SOURCE))
     show = sys.stderr.isatty()
-    made = featurise(smiles, worker_count(), show)
+    made = featurise(smiles, progress=show)
     graphs, labels = made.graphs, y[made.rows]
     number = graphs.sizes
     names: tuple[str, ...] = ()
     if domain == "scaffold":
-        found = scaffolds([smiles[row] for row in made.rows.tolist()], worker_count(), show)
+        found = made.parsed.scaffolds(show)
         number, names = _ranks(found), tuple(sorted(set(found)))
     split = _split(number, labels, domain, shift, seed)
     recipe: dict[str, Any] = {"name": "good-hiv", "domain": domain, "shift": shift, "seed": seed}
     recipe |= {"file": SOURCE.sha256, "rdkit": RDKIT, "version": VERSION}
-    notes = " ".join(filter(None, [left_out(made.rejected, len(smiles), _line), _moved(split, domain, shift)]))
+    notes = " ".join(filter(None, [rejected_note(made.rejected, len(smiles), _line), _moved(split, domain, shift)]))
     splits = split.cut(graphs, y=labels[:, None], domain=number)
     return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe, names)
 

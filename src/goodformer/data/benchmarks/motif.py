@@ -17,6 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmarks.sizes import good_sizes
 from goodformer.data.bounds import bounds
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
@@ -228,17 +229,6 @@ def _stored(recipe: dict[str, Any], build: Callable[[], dict[str, GraphSet]]) ->
 
 
 # GOOD-Motif ---------------------------------------------------------------------------------------------------------
-
-
-def good_sizes(shift: str, graphs: int) -> dict[str, int]:
-    """Number of graphs of each split of GOOD-Motif."""
-    if shift == "concept":
-        outside = round(0.2 * graphs)
-        inside = round(0.15 * (graphs - 2 * outside))
-    else:
-        outside = inside = round(0.1 * graphs)
-    train = graphs - 2 * outside - 2 * inside
-    return {"train": train, "id_val": inside, "id_test": inside, "val": outside, "test": outside}
 
 
 def _good_splits(domain: str, shift: str, graphs: int, seed: int) -> dict[str, GraphSet]:

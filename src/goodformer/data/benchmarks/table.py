@@ -6,16 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import Field
 from torch import Tensor
 
 from goodformer.data import molecule
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.digest import FILE, digest
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.readers.collection import Collection, pick
@@ -26,26 +26,13 @@ from goodformer.data.splits.parts import check_taught
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import check_not_target, make_split, split_note
 from goodformer.registry import InputError
+from goodformer.settings import Computed
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
 VERSION = 4
 """Raised whenever the same file gives other graphs or another split."""
-FILE = "file:"
 LISTED = 5
 """Rejected rows named in the notes."""
-
-
-def _digest(value: str, info: ValidationInfo) -> str:
-    """The digest as given or, where none is, that of the file another setting names; empty where there is no file."""
-    if value:
-        return value
-    named = str(info.data.get("path" if info.field_name == "sha256" else "split") or "")
-    path = Path(named if info.field_name == "sha256" else named.removeprefix(FILE))
-    wanted = info.field_name == "sha256" or named.startswith(FILE)
-    return digest(path) if wanted and path.exists() else ""
-
-
-Digest = Annotated[str, AfterValidator(_digest)]
 
 
 def table(
@@ -60,10 +47,14 @@ def table(
     ] = "auto",
     seed: Annotated[int, Field(ge=0, description="Decides what is drawn when the data are split.")] = 0,
     sha256: Annotated[
-        Digest, Field(validate_default=True, description="Digest of the file; filled in, refused if it differs.")
+        str,
+        Computed("goodformer.data.digest:file_digest"),
+        Field(description="Digest of the file; filled in, refused if it differs."),
     ] = "",
     split_sha256: Annotated[
-        Digest, Field(validate_default=True, description="Digest of the file a split is read from; likewise.")
+        str,
+        Computed("goodformer.data.digest:split_digest"),
+        Field(description="Digest of the file a split is read from; likewise."),
     ] = "",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are kept for testing.
@@ -186,25 +177,6 @@ def _first(rejected: Sequence[Rejected]) -> str:
     """The first rows that cannot be read, the reason of each, and how many more there are."""
     first = "; ".join(f"row {one.row + 1} ({one.text or 'empty'}: {one.reason})" for one in rejected[:LISTED])
     return f"{first} and {len(rejected) - LISTED} more" if len(rejected) > LISTED else first
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file, or of the names and contents of all text files of a folder."""
-    files = [path] if path.is_file() else sorted(path.glob("*.txt"))
-    return _digest_of(tuple((str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in files), path.is_file())
-
-
-@lru_cache(maxsize=64)
-def _digest_of(files: tuple[tuple[str, int, int], ...], single: bool) -> str:
-    """The digest of files, computed once as long as they do not change: settings are checked many times."""
-    whole = hashlib.sha256()
-    for name, _, _ in files:
-        with Path(name).open("rb") as file:
-            one = hashlib.file_digest(file, "sha256").hexdigest()
-        if single:
-            return one
-        whole.update(f"{Path(name).name} {one}\n".encode())
-    return whole.hexdigest()
 
 
 def _check_digest(path: Path, expected: str, what: str) -> None:

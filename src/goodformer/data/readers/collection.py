@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 from goodformer.data.edges import each_way_once
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
-from goodformer.data.molecule import FEATURES, KEPT_FROM, Rejected, featurise, worker_count
+from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.json_lines import table_of
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
@@ -41,8 +41,8 @@ class Collection:
         features: What nodes and edges carry.
         rows: The row of the source each graph comes from, ascending (G,).
         count: Number of rows of the source, or, of a block, of the rows in it.
-        smiles: The SMILES of each graph, where they are molecules.
         rejected: Rows without a graph, and why.
+        molecules: The parsed molecule of each graph; None if the graphs are not molecules.
         as_written: Whether atoms have the order of the SMILES; those of an SDF file have that of their record.
     """
 
@@ -50,12 +50,22 @@ class Collection:
     features: FeatureSpec
     rows: Tensor
     count: int
-    smiles: tuple[str, ...] | None = None
     rejected: tuple[Rejected, ...] = ()
+    molecules: Parsed | None = None
     as_written: bool = True
 
     def __len__(self) -> int:
         return len(self.graphs)
+
+    @property
+    def smiles(self) -> tuple[str, ...] | None:
+        """SMILES of each graph; None if the graphs are not molecules."""
+        return None if self.molecules is None else self.molecules.smiles
+
+    def subset(self, places: Tensor) -> Collection:
+        """Return the graphs at some places."""
+        molecules = None if self.molecules is None else self.molecules.subset(places.tolist())
+        return replace(self, graphs=self.graphs.subset(places), rows=self.rows[places], molecules=molecules)
 
 
 def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None) -> Collection:
@@ -90,10 +100,9 @@ def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec
 def from_smiles(smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0) -> Collection:
     """Molecules from SMILES, by several processes where there are many; ``first`` is the number of the first row."""
     check_molecular(features, "SMILES were")
-    molecules = featurise(smiles, processes=worker_count() if len(smiles) >= KEPT_FROM else 1)
-    written = tuple(smiles[row] or "" for row in molecules.rows.tolist())
-    rejected = tuple(replace(one, row=one.row + first) for one in molecules.rejected)
-    return Collection(molecules.graphs, FEATURES, molecules.rows + first, len(smiles), written, rejected)
+    made = featurise(smiles)
+    rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
+    return Collection(made.graphs, FEATURES, made.rows + first, len(smiles), rejected, made.parsed)
 
 
 def check_molecular(features: FeatureSpec | None, what: str) -> None:
@@ -222,11 +231,12 @@ def joined(parts: Sequence[Collection]) -> Collection:
     """One collection of several, whose rows follow each other."""
     features = _common(parts)
     graphs = GraphSet.concat([cast_features(part.graphs, features) for part in parts])
-    smiles = None if parts[0].smiles is None else tuple(one for part in parts for one in part.smiles or ())
+    parsed = [part.molecules for part in parts if part.molecules is not None]
     rows = torch.cat([part.rows for part in parts])  # (G,)
     rejected = tuple(one for part in parts for one in part.rejected)
     count = sum(part.count for part in parts)
-    return Collection(graphs, features, rows, count, smiles, rejected, all(part.as_written for part in parts))
+    molecules = Parsed.concat(parsed) if parsed else None
+    return Collection(graphs, features, rows, count, rejected, molecules, all(part.as_written for part in parts))
 
 
 def _common(parts: Sequence[Collection]) -> FeatureSpec:

@@ -66,7 +66,7 @@ def collection(records: Sequence[Record], first: int) -> Collection:
     molecules = featurise_blocks([record.block for record in records])
     rejected = tuple(replace(one, row=one.row + first, text=records[one.row].title) for one in molecules.rejected)
     rows = molecules.rows + first  # (G,)
-    return Collection(molecules.graphs, FEATURES, rows, len(records), molecules.smiles, rejected, as_written=False)
+    return Collection(molecules.graphs, FEATURES, rows, len(records), rejected, molecules.parsed, as_written=False)
 
 
 def _record(lines: list[bytes]) -> Record:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from goodformer.data.molecule import fingerprints
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import labelled
 from goodformer.data.splits.descriptors import contents, structure
@@ -68,7 +67,7 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
             parts[name]["auroc"] = told_apart(table[train.numpy()], table[found.numpy()], seed)
             parts[name]["also_in_train"] = int(np.isin(twin[found.numpy()], twin[train.numpy()]).sum())
     report = {"by": split.by, "rows": len(split), "left_out": len(split) - used, "parts": parts}
-    return {**report, "sentence": _sentence(report, "graph" if collection.smiles is None else "molecule")}
+    return {**report, "sentence": _sentence(report, "graph" if collection.molecules is None else "molecule")}
 
 
 def nearest_similarity(some: Bits, others: Bits) -> Floats:
@@ -102,8 +101,8 @@ class _Nearest:
     """Compares molecules with a sample of the training molecules, whose fingerprints are computed once."""
 
     def __init__(self, collection: Collection, train: Tensor, seed: int) -> None:
-        self.smiles, self.generator = collection.smiles, np.random.default_rng(seed)
-        self.train = None if collection.smiles is None or not len(train) else self._bits(train, REFERENCE)
+        self.molecules, self.generator = collection.molecules, np.random.default_rng(seed)
+        self.train = None if collection.molecules is None or not len(train) else self._bits(train, REFERENCE)
 
     def similarity(self, places: Tensor) -> dict[str, float]:
         """Mean and median similarity to the nearest training molecule; nothing where these are not molecules."""
@@ -113,8 +112,8 @@ class _Nearest:
         return {"nearest_mean": round(float(found.mean()), 4), "nearest_median": round(float(np.median(found)), 4)}
 
     def _bits(self, places: Tensor, most: int) -> Bits:
-        assert self.smiles is not None
-        return fingerprints([self.smiles[place] for place in _sample(places.numpy(), most, self.generator)])
+        assert self.molecules is not None
+        return self.molecules.subset(_sample(places.numpy(), most, self.generator).tolist()).fingerprints()
 
 
 def _sample(values: npt.NDArray[Any], most: int, generator: np.random.Generator) -> npt.NDArray[Any]:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
 from goodformer.data.benchmarks.motif import Draws
-from goodformer.data.molecule import KEPT_FROM, fingerprints, scaffolds, worker_count
 from goodformer.data.readers.collection import Collection, known_column
 from goodformer.data.readers.values import number_of, word_of
 from goodformer.data.splits.descriptors import spectrum, structure
@@ -54,11 +53,9 @@ def by_scaffold(collection: Collection, seed: int = 0) -> Domains:
     series is begun. An order by the alphabet, as in GOOD, makes test whatever the alphabet puts last, which says
     something of the notation and little of chemistry; so does an alphabet among scaffolds that occur once.
     """
-    if collection.smiles is None:
+    if collection.molecules is None:
         raise InputError("only molecules have scaffolds; split these graphs by size or cluster instead.")
-    many = len(collection.smiles) >= KEPT_FROM
-    found = scaffolds(collection.smiles, processes=worker_count() if many else 1)
-    return _commonest_first([text or NO_RING for text in found], seed)
+    return _commonest_first([text or NO_RING for text in collection.molecules.scaffolds()], seed)
 
 
 def by_size(collection: Collection) -> Domains:
@@ -73,8 +70,8 @@ def by_cluster(collection: Collection, seed: int = 0) -> Domains:
     Molecules are alike in their Morgan fingerprints, other graphs in sizes, degrees and spectrum. Clusters are found
     by k-means in small batches, so that time and memory grow with the number of graphs and not with its square.
     """
-    if collection.smiles is not None:
-        bits = csr_array(fingerprints(collection.smiles).astype(np.float32))  # (G, F), a few in a hundred set
+    if collection.molecules is not None:
+        bits = csr_array(collection.molecules.fingerprints().astype(np.float32))  # (G, F), a few in a hundred set
         return _clustered(diags_array(1 / np.sqrt(np.maximum(bits.sum(1), 1))) @ bits, seed)
     raw = np.concatenate([structure(collection.graphs), spectrum(collection.graphs)], 1)
     return _clustered(csr_array((raw - raw.mean(0)) / np.maximum(raw.std(0), 1e-9)), seed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -173,7 +173,7 @@ TAKING = {"column": "NAME", "file": "PATH"}
 
 def _auto(request: Request) -> Split:
     """By scaffold where there are SMILES, by size otherwise, at random where that does not differ."""
-    molecules = request.collection.smiles is not None
+    molecules = request.collection.molecules is not None
     domains = by_scaffold(request.collection, request.seed) if molecules else by_size(request.collection)
     if len(domains.names) < 2:
         return _random(request)
@@ -185,13 +185,7 @@ def _usable(collection: Collection, y: Tensor | None) -> tuple[Collection, Tenso
     if y is None:
         return collection, None
     labels = y[collection.rows]
-    return _chosen(collection, labelled(labels).nonzero().flatten()), labels[labelled(labels)]
-
-
-def _chosen(collection: Collection, places: Tensor) -> Collection:
-    """Some graphs of a collection."""
-    smiles = collection.smiles and tuple(collection.smiles[place] for place in places.tolist())
-    return replace(collection, graphs=collection.graphs.subset(places), rows=collection.rows[places], smiles=smiles)
+    return collection.subset(labelled(labels).nonzero().flatten()), labels[labelled(labels)]
 
 
 def _by_domains(request: Request, domains: Domains, by: str) -> Split:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
-from goodformer.data.molecule import KEPT_FROM, canonical, worker_count
 from goodformer.data.readers.collection import Collection
 
 Ints = npt.NDArray[np.int64]
@@ -28,13 +27,12 @@ def same_molecules(collection: Collection) -> Ints | None:
     Only molecules whose atoms and their surroundings are the same in number are written as canonical SMILES, which is
     what takes time.
     """
-    if collection.smiles is None:
+    if collection.molecules is None:
         return None
-    texts = collection.smiles
     _, number, counts = np.unique(_surroundings(collection.graphs), return_inverse=True, return_counts=True)
     alike = np.flatnonzero(counts[number] > 1)
-    written = canonical([texts[place] for place in alike], worker_count() if len(alike) >= KEPT_FROM else 1)
-    found = np.arange(len(texts))
+    written = collection.molecules.subset(alike.tolist()).canonical()
+    found = np.arange(len(collection))
     found[alike] = alike[_first_of(written)] if len(alike) else alike
     return found
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from goodformer.explain.precision import edge_auc, graph_precision
+from goodformer.engine.precision import edge_auc, graph_precision
 
 
 def naive(scores: list[float], truth: list[bool], k: int) -> float:

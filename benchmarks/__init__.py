@@ -1,0 +1,1 @@
+"""Speed and memory measurements: scripts that use the package and are not part of it."""

@@ -1,0 +1,98 @@
+"""The tables of docs/benchmarks.md and docs/training.md, computed from the records that `benchmarks.speed` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from goodformer.report.table import Table, insert
+
+Record = Mapping[str, Any]
+
+ROWS: dict[str, tuple[str, str]] = {
+    "step_over_matmul": ("training step / its matrix products alone", "<= 2"),
+    "train_over_graphgps": ("training time, GOODFormer / GraphGPS of equal depth and width", "<= 1.6"),
+    "infer_over_graphgps": ("inference time with exact temperature, GOODFormer / GraphGPS", "<= 1.8"),
+    "temperature_share_150": ("share of inference spent on the temperature, 150 nodes", "<= 0.25"),
+    "memory_512_over_64": ("peak memory of a step, batch 512 / batch 64", "<= 9"),
+    "generate_basis_speedup": ("graphs and encodings of GOOD-Motif basis, published time / ours", ">= 5"),
+    "generate_size_speedup": ("graphs and encodings of GOOD-Motif size, published time / ours", ">= 5"),
+    "node_exponent": ("p in time per graph ~ nodes^p, 20 to 500 nodes", ""),
+    "generate_basis_seconds": ("30,000 graphs of GOOD-Motif basis, seconds", ""),
+    "generate_size_seconds": ("30,000 graphs of GOOD-Motif size, seconds", ""),
+    "encode_ms_per_graph": ("GOODFormer's default encodings of a basis graph, ms", ""),
+    "encode_size_ms_per_graph": ("GOODFormer's default encodings of a size graph, ms", ""),
+    "graphs_trained_per_second": ("GOODFormer: graphs trained per second", ""),
+    "graphs_predicted_per_second": ("GOODFormer: graphs predicted and explained per second", ""),
+    "step_megabytes_64": ("peak memory of a step of 64 graphs, MB", ""),
+    "molecules_featurised_per_second": ("SMILES converted to graphs per second, one process", ""),
+    "molecules_trained_per_second": ("GOODFormer: molecules trained per second", ""),
+    "molecules_predicted_per_second": ("GOODFormer: molecules predicted per second, encodings included", ""),
+    "molecules_explained_per_second": ("GOODFormer: molecules explained per second by its own scores", ""),
+    "molecules_trained_per_second_erm": ("ERM on GIN-VN: molecules trained per second", ""),
+    "molecules_predicted_per_second_erm": ("ERM on GIN-VN: molecules predicted per second", ""),
+    "molecules_explained_per_second_erm": ("ERM on GIN-VN: molecules explained per second by occlusion", ""),
+    **{
+        f"train_ms_per_graph_{n}_nodes": (f"training step per graph of {n} nodes, ms", "")
+        for n in (20, 50, 100, 200, 500)
+    },
+}
+"""Title and goal of every value, in the order of the table."""
+
+
+def write(record: Record, page: Path) -> bool:
+    """Put the table of a record between the markers ``bench`` or ``batches`` of a page; return whether it changed."""
+    return insert(page, "batches" if "dataset" in record else "bench", table(record))
+
+
+def table(record: Record) -> str:
+    """Return a record as a Markdown table with the machine below."""
+    used, place = record["versions"], record["machine"]
+    origin = (
+        f"One thread of {place['processor']}, {place['platform']}; Python {used['python']}, torch {used['torch']}, "
+        f"goodformer {used['goodformer']} at commit {record['commit'] or 'unknown'}."
+    )
+    return f"{batches_table(record) if 'dataset' in record else speed_table(record)}\n\n{origin}"
+
+
+def speed_table(record: Record) -> str:
+    """Return the table of all measurements, with their goals."""
+    found = record["figures"]
+    rows = [
+        [title, number(found[name]), goal, verdict(found[name], goal)]
+        for name, (title, goal) in ROWS.items()
+        if name in found
+    ]
+    return Table.of(["measurement", "value", "goal", ""], rows).markdown()
+
+
+def batches_table(record: Record) -> str:
+    """Return the table that compares random batches with batches by size."""
+    found, settings = record["figures"], dict(record["dataset"])
+    name = " ".join([settings.pop("name"), *(f"{key}={value}" for key, value in settings.items())])
+    head = [
+        "data",
+        "training graphs",
+        "median nodes",
+        "most nodes",
+        "random batches, s/step",
+        "by size, s/step",
+        "ratio",
+    ]
+    sizes = [f"{found['graphs']:,}", str(found["median_nodes"]), str(found["largest_nodes"])]
+    steps = [f"{found['step_random']:.2f}", f"{found['step_by_size']:.2f}", f"{found['random_over_by_size']:.1f}"]
+    return Table.of(head, [[name, *sizes, *steps]]).markdown()
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits, or as an integer from 100 on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def verdict(value: float, goal: str) -> str:
+    """Return whether a value meets its goal, such as ``<= 2``; empty without a goal."""
+    if not goal:
+        return ""
+    sign, bound = goal.split()
+    return "met" if (value <= float(bound) if sign == "<=" else value >= float(bound)) else "missed"

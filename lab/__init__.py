@@ -1,0 +1,1 @@
+"""Measurements and pictures for the documentation; scripts that use the package and are not part of it."""

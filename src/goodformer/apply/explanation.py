@@ -1,0 +1,237 @@
+"""Explanations as files: pictures of graphs, and all scores as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from goodformer import files
+from goodformer.data import load_benchmark
+from goodformer.data.graphs import GraphSet
+from goodformer.draw.subgraphs import draw_subgraphs
+from goodformer.engine.store import Run
+from goodformer.explain.agreement import agreement
+from goodformer.explain.explanation import Explanation, edge_scores, explain
+from goodformer.explain.record import plain
+from goodformer.fitted import FittedModel
+from goodformer.registry import InputError, unknown
+from goodformer.spec import SPLITS
+
+PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
+PICTURE_LIMIT = 12
+READABLE = 60
+"""Largest number of atoms that is readable in a picture of several molecules."""
+MOST_ATOMS = 400
+"""Largest number of atoms of a molecule that is drawn: larger ones are unreadable and take minutes to lay out."""
+CAPTIONS = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
+"""What the chosen edges are, by the source of their scores."""
+
+
+def explain_graphs(
+    model: FittedModel,
+    graphs: Sequence[Data] | GraphSet,
+    folder: str | Path,
+    names: Sequence[str] | None = None,
+    k: int | None = None,
+    about: dict[str, Any] | None = None,
+    smiles: Sequence[str] | None = None,
+    picture_limit: int = PICTURE_LIMIT,
+    single_pictures: bool = False,
+    measure: bool = True,
+    form: str = "png",
+    note: str = "",
+) -> dict[str, Any]:
+    """Explain the predictions for graphs; write a picture and all scores into a folder.
+
+    The method's own edge scores are used if it has some, otherwise post-hoc scores (`goodformer.explain.posthoc`).
+
+    Args:
+        model: A fitted model.
+        graphs: The graphs; molecules are drawn as structural formulas.
+        folder: Where ``subgraphs.png`` and ``edges.json`` go.
+        names: A name for each graph; its number by default.
+        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        about: Entries to begin the report with.
+        smiles: The SMILES of each graph, if they are molecules.
+        picture_limit: How many graphs are drawn, the first ones; all are scored.
+        single_pictures: Whether each of these is also drawn alone, into the folder ``graphs``.
+        measure: Whether to measure fidelity, which takes 12 predictions per graph.
+        form: Format of pictures, ``png`` or ``svg``.
+        note: A line below a picture of molecules.
+
+    Returns:
+        The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc),
+        ``fidelity``, and for every graph its prediction, edges (best first) and nodes.
+    """
+    found = explain(model, graphs, names, k, smiles, measure)
+    return write_explanation(model, found, folder, k, about, picture_limit, single_pictures, form, note)
+
+
+def write_explanation(
+    model: FittedModel,
+    found: Explanation,
+    folder: str | Path,
+    k: int | None = None,
+    about: dict[str, Any] | None = None,
+    picture_limit: int = PICTURE_LIMIT,
+    single_pictures: bool = False,
+    form: str = "png",
+    note: str = "",
+) -> dict[str, Any]:
+    """Write picture and scores of an explanation; see `explain_graphs`."""
+    place = Path(folder)
+    files.make_folder(place)
+    molecules: Sequence[str | Data] | None = found.smiles
+    if molecules is None and "attr" in found.graphs.edge and model.molecular:
+        molecules = list(found.graphs)
+    drawn = list(range(min(picture_limit, len(found.graphs))))
+    pictures: dict[str, Any] = {"picture": None}
+    if drawn:
+        pictures["picture"] = str(_draw(found, drawn, place / f"{PICTURE}.{form}", k, molecules, note))
+    if drawn and single_pictures:
+        width = len(str(drawn[-1]))
+        paths = [place / SINGLE / f"{number:0{width}d}.{form}" for number in drawn]
+        pictures["pictures"] = [
+            str(_draw(found, [number], path, k, molecules)) for number, path in zip(drawn, paths, strict=True)
+        ]
+    report = {
+        **(about or {}),
+        "method": model.file.method["name"],
+        "explanation": found.source,
+        "fidelity": None if found.fidelity is None else found.fidelity.summary(),
+        "classes": {target: list(names) for target, names in model.classes.items()},
+        **pictures,
+        "scores": str(place / EDGES),
+        "graphs": [found.record(number, k) for number in range(len(found.graphs))],
+    }
+    head = json.dumps({**report, "graphs": []}, indent=2, allow_nan=False).removesuffix("[]\n}")
+    rows = ",\n    ".join(json.dumps(row, allow_nan=False) for row in report["graphs"])  # one line per graph
+    files.write_text(place / EDGES, f"{head}[\n    {rows}\n  ]\n}}\n")
+    return report
+
+
+def _draw(
+    found: Explanation,
+    places: Sequence[int],
+    path: Path,
+    k: int | None,
+    molecules: Sequence[str | Data] | None,
+    note: str = "",
+) -> Path:
+    """Draw some of the graphs into one picture."""
+    graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
+    titles, caption = [found.title(place) for place in places], CAPTIONS[found.source]
+    if molecules is None:
+        return draw_subgraphs(graphs, scores, path, titles, k, caption)
+    from goodformer.draw.molecules import draw_molecules  # loads RDKit
+
+    return draw_molecules(
+        [molecules[place] for place in places],
+        [graph.edge_index for graph in graphs],
+        scores,
+        path,
+        [title.replace(": ", "\n", 1) for title in titles],
+        k,
+        caption.replace("edges", "bonds"),
+        note,
+    )
+
+
+def explain_run(
+    run: Run,
+    folder: str | Path,
+    split: str = "test",
+    count: int = 6,
+    k: int | None = None,
+    weights: str = "best",
+) -> dict[str, Any]:
+    """Explain graphs of a run's data set; write a picture and all scores into a folder.
+
+    Large molecules are skipped, see `readable`; picture and report say how many.
+
+    Args:
+        run: A trained run.
+        folder: Where picture and scores go.
+        split: Split the graphs are taken from.
+        count: How many graphs, spread evenly over the split.
+        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        weights: ``best`` or ``last``.
+    """
+    model = FittedModel.of_run(run, weights)
+    limits = (READABLE, MOST_ATOMS) if model.molecular else None
+    graphs, names, note = _spread(run, split, count, limits)
+    about = {"run": run.folder.name, **({"notes": [f"{note}."]} if note else {})}
+    return explain_graphs(model, graphs, folder, names, k, about, picture_limit=count, note=note)
+
+
+def explain_agreement(
+    runs: Sequence[Run],
+    folder: str | Path | None = None,
+    split: str = "test",
+    count: int = 200,
+    k: int | None = None,
+    weights: str = "best",
+) -> dict[str, Any]:
+    """Compare the explanations of runs that differ only in their seed.
+
+    Args:
+        runs: Two or more trained runs of the same data set, model and method.
+        folder: Where ``agreement.json`` goes, if anywhere.
+        split: Split the graphs are taken from.
+        count: How many graphs, spread evenly over the split.
+        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        weights: ``best`` or ``last``.
+    """
+    if len(runs) < 2:
+        raise InputError(f"agreement needs two or more runs that differ in their seed, got {len(runs)}.")
+    for run in runs[1:]:
+        for part in ("dataset", "model", "method"):
+            if getattr(run.config, part) != getattr(runs[0].config, part):
+                raise InputError(
+                    f"runs {runs[0].folder.name} and {run.folder.name} differ in their {part}; "
+                    "give runs that differ in their seed only."
+                )
+    graphs, names, _ = _spread(runs[0], split, count)
+    found = agreement(graphs, [edge_scores(FittedModel.of_run(run, weights), graphs)[0] for run in runs], k)
+    rows = zip(names, plain(found.correlation), plain(found.overlap), strict=True)
+    report = {
+        "runs": [run.folder.name for run in runs],
+        **found.summary(),
+        "per_graph": [{"graph": name, "correlation": rank, "overlap": common} for name, rank, common in rows],
+    }
+    if folder is not None:
+        files.make_folder(Path(folder))
+        files.write_json(Path(folder) / AGREEMENT, report)
+    return report
+
+
+def _spread(run: Run, split: str, count: int, limits: tuple[int, int] | None = None) -> tuple[GraphSet, list[str], str]:
+    """Return graphs spread evenly over a split, their names, and a phrase on molecules left out for their size."""
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    graphs = load_benchmark(**run.config.dataset).splits[split]
+    pool = torch.arange(len(graphs)) if limits is None else readable(graphs.sizes, count, limits)
+    left = len(graphs) - len(pool)
+    note = f"{left} of {len(graphs)} molecules with more than {limits[0]} atoms left out" if limits and left else ""
+    taken = min(count, len(pool))
+    places = [int(pool[place * len(pool) // taken]) for place in range(taken)]
+    return graphs.subset(places), [f"{split} {place}" for place in places], note
+
+
+def readable(sizes: Tensor, count: int, limits: tuple[int, int]) -> Tensor:
+    """Return the places, ascending, of all graphs of readable size; if they are too few, the smallest others join.
+
+    Args:
+        sizes: Nodes of each graph (G,).
+        count: How many graphs are wanted.
+        limits: Largest readable size, and largest size taken at all unless all graphs are larger.
+    """
+    few, possible = (int((sizes <= limit).sum()) for limit in limits)
+    taken = max(few, min(count, possible or len(sizes)))
+    return sizes.argsort(stable=True)[:taken].sort().values

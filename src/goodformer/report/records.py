@@ -1,0 +1,97 @@
+"""Records of finished runs: reading them, finding those that count today, averages over seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from goodformer import files
+from goodformer.config.run import RunConfig
+from goodformer.engine.store import Run
+from goodformer.registry import InputError
+
+Record = Mapping[str, Any]
+"""The summary of one run, as ``summary.json`` and ``results/*.jsonl`` hold it."""
+ADVICE = "give a file with one JSON object per line, as goodformer runs export -o FILE writes it"
+
+
+def read_lines(source: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield all lines of a file, or of the ``*.jsonl`` files in a folder, each with its file."""
+    for path in [source] if source.is_file() else sorted(source.glob("*.jsonl")):
+        yield from ((path, line) for line in files.read_lines(path, ADVICE))
+
+
+def read_records(source: Path) -> list[Record]:
+    """Return the records of a file or folder, one per run; the last line of a run wins."""
+    records: dict[str, Record] = {}
+    for path, record in read_lines(source):
+        if not isinstance(record, dict) or "id" not in record:
+            raise InputError(f"{path} contains a line that is not the record of a run; {ADVICE}.")
+        if "kind" not in record:  # records of something other than training have a kind
+            records[record["id"]] = record
+    return list(records.values())
+
+
+def records_by_id(sources: Sequence[Path]) -> dict[str, Record]:
+    """Return all records of files and folders by the ids that their settings have today.
+
+    A record that an older version wrote may lack settings that were added since. It counts if the run would be the
+    same today, so ids are computed from the settings. Records with settings that no longer exist are left out.
+    """
+    found: dict[str, Record] = {}
+    for source in sources:
+        if not source.exists():
+            raise InputError(f"there is no {source}; give a file of records or a folder that contains some.")
+        for record in read_records(source):
+            try:
+                found[RunConfig.from_dict(record.get("config", {})).id] = record
+            except InputError:
+                continue
+    return found
+
+
+def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
+    """Return the finished runs among some configurations in a folder of runs."""
+    if not root.is_dir():
+        return []
+    runs = [Run(root / config.folder_name) for config in configs]
+    return [run for run in runs if run.finished]
+
+
+class Mean(NamedTuple):
+    """Mean and standard deviation (n - 1; None for a single value) of ``count`` values."""
+
+    mean: float | None
+    std: float | None
+    count: int
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the mean and the deviation as plain values."""
+        return {"mean": self.mean, "std": self.std}
+
+
+def mean_of(values: Iterable[float | None]) -> Mean:
+    """Return mean and standard deviation of the values that are known and finite."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return Mean(None, None, 0)
+    return Mean(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+
+
+def clock_of(records: Iterable[Record]) -> str:
+    """Return the entry that holds the cost of an epoch: CPU seconds if all records have them, else wall-clock seconds.
+
+    CPU seconds do not depend on other processes, but say nothing about a run on a GPU. Old records do not name the
+    device: it was the CPU if the CPU was asked for, or if the machine has no GPU.
+    """
+
+    def on_cpu(record: Record) -> bool:
+        asked = (record.get("hardware") or {}).get("accelerator")
+        guess = "cpu" if asked == "cpu" or (record.get("machine") or {}).get("gpu") is None else asked
+        return record.get("processor_seconds_per_epoch") is not None and (record.get("device") or guess) == "cpu"
+
+    known = [on_cpu(record) for record in records]
+    return "processor_seconds_per_epoch" if known and all(known) else "seconds_per_epoch"

@@ -1,0 +1,171 @@
+"""The results page: one table per benchmark, computed from the records in ``results/*.jsonl`` alone.
+
+``goodformer runs table --write docs/results.md`` writes the tables between the markers of ``docs/results.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from goodformer.config.presets import configure
+from goodformer.config.run import LABELS, RunConfig
+from goodformer.registry import InputError
+from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
+from goodformer.report.records import Record, clock_of, mean_of, read_records
+from goodformer.report.rows import GNN, PAPER, PLAIN_GNN
+from goodformer.report.table import ABSENT, Cell, Table, insert
+
+EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
+BENCHMARK = ("dataset", "domain", "shift", "train_graphs")
+VARIANT = ("measurement", "vectors")
+"""Settings that make a data set another one than the paper's; the title of a table names them."""
+NAMED = ("name", "domain", "shift", "bias", "larger", *VARIANT)
+"""Settings of a data set that do not count as changes of a preset."""
+KEY = ("method", "model", "preset", "budget", "epochs", "selection")
+"""Entries that the runs of one row have in common."""
+SHOWN_ELSEWHERE = (
+    *("dataset.name", "dataset.graphs", "model.name", "method.name"),
+    *("training.epochs", "training.selection"),
+)
+"""Settings that a title, a note or a column shows."""
+
+Key = tuple[Any, ...]
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """Return the tables of all records in Markdown."""
+    return "\n\n".join(table.markdown() for table in tables(records)) or EMPTY
+
+
+def write(results: Path = Path("results"), page: Path = Path("docs/results.md")) -> bool:
+    """Write the tables of all records between the markers of a page; return whether it changed."""
+    return insert(page, "tables", markdown(read_records(results)))
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return one table per benchmark: one row per method and settings, mean and standard deviation over seeds."""
+
+    def benchmark(record: Record) -> Key:
+        dataset = record.get("config", {}).get("dataset", {})
+        return (*(record.get(key) for key in BENCHMARK), *(dataset.get(key) for key in VARIANT))
+
+    return [_table(key, some) for key, some in _grouped(records, benchmark).items()]
+
+
+def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+    """Return the records by key, in the order in which keys first appear."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
+def _table(benchmark: Key, records: Sequence[Record]) -> Table:
+    """Return the table of one benchmark; what all rows share stands in the note, empty columns are left out."""
+    groups: dict[Key, list[Record]] = {}
+    for alike in _grouped(records, lambda record: tuple(record.get(key) for key in KEY)).values():
+        for record in alike:  # runs with other settings than their preset's are rows of their own
+            preset = ", ".join((str(record.get("preset")), *_changes(record)))
+            groups.setdefault(tuple(({**record, "preset": preset}).get(key) for key in KEY), []).append(record)
+    keys = [dict(zip(KEY, key, strict=True)) for key in groups]
+    rows = list(groups.values())
+    baselines = [_baseline(key["budget"], groups) for key in keys]
+    columns = [
+        ("method", [Cell(_label(key)) for key in keys]),
+        ("OOD test", [_mean("ood_test", some) for some in rows]),
+        ("paper", [_published(some[0], key["preset"]) for key, some in zip(keys, rows, strict=True)]),
+        *((METRICS[name].head, [_mean(name, some) for some in rows]) for name in ("id_test", "ood_val")),
+        *((METRICS[name].head, [_mean(name, some) for some in rows]) for name in ("precision_at_10", "edge_auc")),
+        ("s/epoch (x ERM)", [_cost(some, base) for some, base in zip(rows, baselines, strict=True)]),
+    ]
+    columns = [(head, cells) for head, cells in columns if any(cell.text != ABSENT for cell in cells)]
+    shared = []
+    for name, words in (("budget", "budget {}".format), ("epochs", "{} epochs".format), ("selection", chosen_on)):
+        values = [key[name] for key in keys]
+        if len(set(values)) > 1:
+            texts = [SELECTION_NAMES.get(str(value), str(value)) for value in values]
+            columns.append(("epoch chosen on" if name == "selection" else name, [Cell(text) for text in texts]))
+        elif values[0] is not None:
+            shared.append(words(values[0]))
+    columns.append(("seeds", [Cell.of(len(some)) for some in rows]))
+    note = ", ".join(shared)
+    return Table.of_columns(columns, _title(benchmark), f"{note[:1].upper()}{note[1:]}." if note else "")
+
+
+def _title(benchmark: Key) -> str:
+    """Return the name of a benchmark and its size."""
+    named = dict(zip((*BENCHMARK, *VARIANT), benchmark, strict=True))
+    words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
+    words += [f"{name} {named[name]}" for name in VARIANT if named[name] is not None]
+    return f"{' / '.join(words)}, {named['train_graphs']} training graphs"
+
+
+def _label(key: Mapping[str, Any]) -> str:
+    """Return method, model and preset; the usual model and the default preset are left out."""
+    method, model, (preset, *changes) = key["method"], key["model"], str(key["preset"]).split(", ")
+    usual = (PLAIN_GNN, GNN) if method != "goodformer" else ("goodformer",)
+    words = [method if model in usual else f"{method} on {model}", *([] if preset == "default" else [preset]), *changes]
+    return ", ".join(words)
+
+
+def _changes(record: Record) -> list[str]:
+    """Return the settings in which a run differs from its preset and budget, unless they are shown elsewhere."""
+    stored = record.get("config")
+    if not stored:
+        return []
+    try:
+        config = RunConfig.from_dict(stored)
+        given = {name: config.dataset[name] for name in NAMED if name in config.dataset}
+        parts = (config.method["name"], config.model["name"], config.preset, config.budget)
+        own, usual = (_settings(one) for one in (config, configure(given, *parts)))
+    except InputError:  # a preset or a setting that no longer exists, or data without usual settings
+        content = {name: value for name, value in stored.items() if name not in ("seed", *LABELS)}
+        return [f"settings {hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]}"]
+    names = {path: path.partition(".")[2] for path in own}
+    short = {path: name if list(names.values()).count(name) == 1 else path for path, name in names.items()}
+    changed = [path for path in own if own[path] != usual.get(path)]
+    return [f"{short[path]}={own[path]}" for path in sorted(changed, key=names.__getitem__)]
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """Return the settings of a run by their paths, without its seed and those shown elsewhere."""
+    tree = config.to_dict()
+    parts = ("dataset", "model", "method", "training")
+    paths = {f"{part}.{name}": value for part in parts for name, value in tree[part].items()}
+    return {path: value for path, value in paths.items() if path not in SHOWN_ELSEWHERE}
+
+
+def _mean(name: str, records: Sequence[Record]) -> Cell:
+    metric = METRICS[name]
+    mean = metric.over(records)
+    return Cell.mean(mean.mean, mean.std, metric.digits)
+
+
+def _published(record: Record, preset: str) -> Cell:
+    """Return the paper's OOD test of a row, ``-`` if the paper does not have the row."""
+    dataset = record.get("config", {}).get("dataset") or {"name": record["dataset"], "domain": record["domain"]}
+    pair = (record["method"], record["model"])
+    for row in PAPER:
+        if (row.method, row.model_on(dataset["name"])) == pair:
+            name = replace(row, name=f"{row.name}:{preset}", preset=preset).published
+            return Cell.mean(*(METRICS["ood_test"].published(dataset, name) or [None]))
+    return Cell(ABSENT)
+
+
+def _baseline(budget: str, groups: Mapping[Key, Sequence[Record]]) -> Sequence[Record]:
+    """Return the records of ERM on a GNN under a budget; unchanged presets come first."""
+    plain = sorted(groups.items(), key=lambda pair: str(pair[0][KEY.index("preset")]))
+    found = (some for key, some in plain if key[0] == "erm" and key[1] in (PLAIN_GNN, GNN))
+    return next((some for some in found if some[0].get("budget") == budget), [])
+
+
+def _cost(records: Sequence[Record], baseline: Sequence[Record]) -> Cell:
+    """Return mean seconds per epoch, CPU seconds if every record has them, and the multiple of ERM's."""
+    name = clock_of((*records, *baseline))
+    mine, unit = (mean_of(record.get(name) for record in some).mean for some in (records, baseline))
+    return Cell.mean(mine, digits=1, remark=f"({mine / unit:.2f} x)" if mine is not None and unit else "")

@@ -1,0 +1,110 @@
+"""Measure the uncertainty of a trained run on its own benchmark, in and out of distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from goodformer.data import load_benchmark
+from goodformer.engine.record import identity, machine, source_commit, versions
+from goodformer.engine.store import Run
+from goodformer.engine.weights import ModelFile, load_weights
+from goodformer.methods.base import Method
+from goodformer.registry import InputError, unknown
+from goodformer.spec import SPLITS, Task
+from goodformer.uncertainty.calibration import measures
+from goodformer.uncertainty.conformal import coverage
+from goodformer.uncertainty.domain import available, detection
+from goodformer.uncertainty.observe import Seen, observe, sample
+from goodformer.uncertainty.uncertainty import DEFAULT, Uncertainty, check_validation
+
+KIND = "sureness"
+"""The kind of these records in files."""
+AGAINST = {"val": "id_val", "test": "id_test"}
+"""OOD splits, and the in-distribution split that a domain score should separate each from."""
+MEASURED = ("id_test", "val", "test")
+"""Splits that nothing is fitted to."""
+LEVEL = 0.9
+
+
+def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
+    """Measure calibration, domain scores and conformal sets of a run, as one record.
+
+    Everything is fitted to training and ID validation graphs. ID test, OOD validation and OOD test are only measured;
+    splits without graphs are left out.
+
+    Args:
+        run: A trained run.
+        weights: ``best`` or ``last``.
+        alpha: Share of usual graphs that may be flagged as outside the domain.
+        level: Level of the conformal sets.
+    """
+    method, _ = _load(run, weights)
+    benchmark = load_benchmark(**run.config.dataset).with_encodings(method.encodings)
+    check_validation(benchmark.splits["id_val"])
+    graphs = {split: part for split, part in benchmark.splits.items() if len(part)}
+    graphs["train"] = sample(graphs["train"])
+    seen = {split: observe(method, graphs[split]) for split in SPLITS if split in graphs}
+    return {
+        "kind": KIND,
+        **identity(run.config, benchmark),
+        "weights": weights,
+        "epochs": len(run.epochs),
+        "graphs": {split: len(seen[split]) if split in seen else 0 for split in SPLITS},
+        **measure(benchmark.task, seen, alpha, level),
+        "commit": source_commit(),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
+    """Return the measurements of `measure_run` from computed outputs; ``train`` and ``id_val`` are required."""
+    fitted = {
+        name: Uncertainty.learn(task, seen["train"], seen["id_val"], name, alpha) for name in available(seen["id_val"])
+    }
+    default = fitted[DEFAULT]  # calibration and sets do not depend on the domain score
+    measured = {split: seen[split] for split in MEASURED if split in seen}
+    labelled = {split: (part.logits, part.y) for split, part in measured.items() if part.y is not None}
+    scores: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, one in fitted.items():
+        unusual = {split: one.unusual(part) for split, part in seen.items() if split != "train"}
+        scores[name] = {}
+        for split in measured:
+            other = AGAINST.get(split)
+            separated = detection(unusual.get(other, torch.empty(0)), unusual[split]) if other else {}
+            outside = float(one.outside(unusual[split]).double().mean())
+            scores[name][split] = {**separated, "outside": outside}
+    return {
+        "default": DEFAULT,
+        "against": dict(AGAINST),
+        "alpha": alpha,
+        "level": level,
+        "scores": scores,
+        "temperature": default.temperature,
+        "calibration": {
+            split: {"before": measures(task, z, y), "after": measures(task, z / default.temperature, y)}
+            for split, (z, y) in labelled.items()
+        },
+        "conformal": {split: coverage(task, default.sets(z, level), y) for split, (z, y) in labelled.items()},
+        "notes": list(default.notes),
+    }
+
+
+def save(run: Run, weights: str = "best", alpha: float = 0.05, score: str = DEFAULT) -> Uncertainty:
+    """Fit the uncertainty of a run and write it beside the weights, so that predictions include it."""
+    method, file = _load(run, weights)
+    splits = load_benchmark(**run.config.dataset).with_encodings(method.encodings).splits
+    found = Uncertainty.fit(method, sample(splits["train"]), splits["id_val"], score, alpha)
+    found.save(run.folder / weights, file.sha256)
+    return found
+
+
+def _load(run: Run, weights: str) -> tuple[Method, ModelFile]:
+    if weights not in ("best", "last"):
+        raise unknown("weights", weights, ("best", "last"))
+    if not (run.folder / weights).is_dir():
+        raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
+    return load_weights(run.folder / weights)
