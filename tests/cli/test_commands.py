@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from goodformer.engine.store import Run
 from goodformer.spec import SPLITS
 from tests.cli.conftest import TINY, Command
 
@@ -19,22 +18,6 @@ def test_training_a_finished_run_shows_it_again(command: Command, runs: Path, er
     assert answer.json["folder"] == str(erm)
     assert {"id_val", "id_test", "ood_val", "ood_test", "selection"} <= set(answer.json)
     assert (erm / "summary.json").read_bytes() == before
-
-
-def test_training_prints_the_five_splits_and_the_rule(command: Command, runs: Path, erm: Path) -> None:
-    answer = command("train", "good-motif", "--method", "erm", "--runs", runs, *TINY)
-    assert answer.code == 0
-    for words in ("training", "test, in distribution", "test, shifted", "ood_val", str(erm)):
-        assert words in answer.out
-
-
-def test_json_is_alone_on_stdout_even_with_progress_bars(command: Command, tmp_path: Path) -> None:
-    loud = [word for word in TINY if word != "--quiet"]
-    answer = command("train", "good-motif", "--method", "erm", "--seed", "3", *loud, "--json")
-    assert answer.code == 0
-    assert answer.json["seed"] == 3
-    assert "epoch" in answer.err
-    assert Run(tmp_path / answer.json["folder"]).finished
 
 
 def test_a_run_s_own_settings_are_a_settings_file(command: Command, runs: Path, erm: Path) -> None:
@@ -56,15 +39,6 @@ def test_what_is_typed_beats_the_file(command: Command, tmp_path: Path) -> None:
     config = answer.json["config"]
     assert (config["seed"], config["training"]["epochs"], config["training"]["batch_size"]) == (6, 1, 64)
     assert (config["model"]["dim"], config["model"]["layers"], config["dataset"]["domain"]) == (12, 2, "basis")
-
-
-def test_evaluation_repeats_the_record(command: Command, runs: Path, erm: Path) -> None:
-    summary = json.loads((erm / "summary.json").read_text())
-    answer = command("evaluate", summary["id"][:6], "--runs", runs, "--json")
-    assert answer.code == 0
-    assert set(answer.json["metrics"]) == set(SPLITS)
-    assert answer.json["metrics"]["test"]["accuracy"] == pytest.approx(summary["ood_test"])
-    assert "accuracy" in command("evaluate", erm, "--split", "test", "--weights", "last").out
 
 
 def test_explanation_writes_picture_and_scores(command: Command, tmp_path: Path, invariant: Path) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import start
+
 COMMANDS = [
     [],
     ["quickstart"],
@@ -19,7 +21,6 @@ COMMANDS = [
     ["compare"],
     ["evaluate"],
     ["explain"],
-    ["bench"],
     ["datasets"],
     ["datasets", "list"],
     ["datasets", "show"],
@@ -81,12 +82,12 @@ def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_run_goes_on(cache: Path, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "devices"), [(signal.SIGINT, "1"), (signal.SIGTERM, "2")])
+def test_interrupted_run_goes_on(cache: Path, tmp_path: Path, number: signal.Signals, devices: str) -> None:
     words = ["train", "good-motif", "--method", "erm", "--set", "dataset.graphs=150", "--set", "model.dim=16"]
-    words += ["--json", "--quiet", "--epochs", "400"]
+    words += ["--json", "--quiet", "--epochs", "400", "--devices", devices]
     command = [sys.executable, "-m", "goodformer", *words]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_epochs(tmp_path, 3, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -122,25 +123,20 @@ def test_a_signal_while_libraries_are_loaded(tmp_path: Path, number: int, module
     (tmp_path / f"{module}.py").write_text(textwrap.dedent(library))
     (tmp_path / "mine.csv").write_text("smiles,y\nCC,1\nCO,0\n")
     command = [sys.executable, "-m", "goodformer", "fit", "mine.csv", "--target", "y"]
-    done = subprocess.run(
-        command,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout) == (128 + number, "")
-    assert done.stderr.startswith("stopped")
-    assert done.stderr.count("\n") == 1
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    process = start(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (128 + number, "")
+    assert err.startswith("stopped")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_prediction_leaves_nothing_behind(erm: Path, tmp_path: Path, number: int) -> None:
     (tmp_path / "many.jsonl").write_text('{"edges": [[0, 1], [1, 2], [2, 3]], "num_nodes": 4}\n' * 200_000)
     command = [sys.executable, "-m", "goodformer", "predict", str(erm), "many.jsonl", "-o", "answers.csv"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob(".answers*")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)

@@ -2,6 +2,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +15,36 @@ import safetensors.torch
 import torch
 
 from goodformer.config.run import Hardware
-from goodformer.data import load_benchmark
+from goodformer.data import Benchmark
 from goodformer.engine import loop
+from goodformer.engine.processes import run_processes
 from goodformer.engine.run import train
-from goodformer.engine.store import STATE
+from goodformer.engine.training import Training
 from goodformer.fitted import FittedModel
 from goodformer.registry import InputError
+from tests.conftest import start
+from tests.engine import work
 from tests.engine.tiny import QUIET, tiny_config
 
 TWO = Hardware(devices=2, progress=False)
 
 
-def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_two_processes_continue_what_one_began(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark
+) -> None:
     """Two gloo processes find what one process finds, for a model without BatchNorm and dropout.
 
     The two abort if their interpreters shut down, as threads of torch.distributed may cause, which must not matter.
     """
-    training = {"epochs": 2, "batch_size": 40, "average": "ema"}
-    alone, surroundings = train(tiny_config(method="plain", training=training), tmp_path, QUIET), dict(os.environ)
-    both = train(tiny_config(method="aborting", training=training), tmp_path, TWO)
+    config = tiny_config(method="aborting", training={"epochs": 3, "batch_size": 40, "average": "ema"})
+    alone, surroundings = train(config, tmp_path / "one", QUIET), dict(os.environ)
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "save", partialmethod(stop_after_one_epoch, Training.save))
+        with pytest.raises(InputError, match="enough"):
+            train(config, tmp_path / "two", QUIET)
+    both = train(config, tmp_path / "two", TWO)
     assert dict(os.environ) == surroundings
+    assert not re.search("distributed|warning", capfd.readouterr().err, re.IGNORECASE)
     weights = [safetensors.torch.load_file(run.folder / "last" / "weights.safetensors") for run in (alone, both)]
     for name, value in weights[0].items():
         assert torch.allclose(value, weights[1][name], atol=1e-5), name
@@ -38,14 +53,18 @@ def test_two_processes_train_one_run(tmp_path: Path, capfd: pytest.CaptureFixtur
         for split in ("train", "test"):
             assert second[split]["loss"] == pytest.approx(first[split]["loss"], abs=1e-4)
     assert both.summary is not None
-    assert both.summary["epochs"] == 2
-    test = load_benchmark("good-motif", graphs=200).splits["test"]
-    assert FittedModel.of_run(both, "last").evaluate(test)["accuracy"] == both.epochs[-1]["test"]["accuracy"]
+    assert both.summary["epochs"] == 3
+    last = FittedModel.of_run(both, "last").evaluate(benchmark.splits["test"])
+    assert last["accuracy"] == both.epochs[-1]["test"]["accuracy"]
     assert not [path for path in both.folder.rglob("*") if path.name.endswith(".part")]
-    assert not re.search("distributed|warning", capfd.readouterr().err, re.IGNORECASE)
 
 
-def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path) -> None:
+def stop_after_one_epoch(state: Training, save: Callable[[Training], None]) -> None:
+    save(state)
+    raise InputError("enough")
+
+
+def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path, benchmark: Benchmark) -> None:
     """BatchNorm, pairs of a batch, remembered entropies: each process sees its share, and both end up the same.
 
     Half of the test graphs are predicted by the second process. What is saved comes from the first, so the record can
@@ -56,21 +75,33 @@ def test_two_processes_train_goodformer_to_one_set_of_weights(tmp_path: Path) ->
     run = train(config, tmp_path, TWO)
     assert run.summary is not None
     assert run.summary["hardware"] == {"accelerator": "cpu", "devices": 2, "threads": 1}
-    benchmark = load_benchmark("good-motif", graphs=200)
     for split in ("val", "test"):
         again, recorded = FittedModel.of_run(run, "last").evaluate(benchmark.splits[split]), run.epochs[-1][split]
         assert again == pytest.approx(recorded, abs=1e-5)
 
 
-def test_a_run_goes_on_with_another_number_of_processes_and_errors_come_through(tmp_path: Path) -> None:
-    """Alternating parameters and a diverging loss under two processes: one sentence, epochs kept, resumed alone."""
-    config = tiny_config(method="diverging")
-    with pytest.raises(InputError, match="NaN or infinite in epoch 2"):
-        train(config, tmp_path, TWO)
-    folder = tmp_path / config.folder_name
-    assert len(torch.load(folder / STATE, weights_only=True)["epochs"]) == 1
-    with pytest.raises(InputError, match="NaN or infinite in epoch 2"):
-        train(config, tmp_path, QUIET)
+def test_an_error_in_one_process_ends_all(capfd: pytest.CaptureFixture[str]) -> None:
+    """A mistake of the user comes back as its class and sentence, any other error with its traceback."""
+    with pytest.raises(work.Mistake, match=r"^give less, not 3$"):
+        run_processes(2, work.fail, work.Mistake("give less, not 3"))
+    with pytest.raises(RuntimeError, match=r"work.py(?s:.*)KeyError: 'lost'"):
+        run_processes(2, work.fail, KeyError("lost"))
+    with pytest.raises(RuntimeError, match="exit code 7"):
+        run_processes(2, work.leave, 7)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_one_that_started_it(number: int) -> None:
+    """SIGINT reaches all of them, as from a terminal; SIGKILL only the first."""
+    command = [sys.executable, "-m", "tests.engine.work"]
+    parent = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    assert parent.stdout is not None
+    assert parent.stderr is not None
+    assert [parent.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
+    (os.killpg if number == signal.SIGINT else os.kill)(parent.pid, number)
+    assert parent.wait(60) == (130 if number == signal.SIGINT else -number)
+    assert parent.stderr.read() == b""  # ends when the last process that may write to it is gone
 
 
 def test_processes_that_disagree_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -86,8 +87,9 @@ class Plain(ERM):
 
 
 class Aborting(Plain):
-    """Ends its process by a signal when the interpreter is taken apart, as threads of torch.distributed may."""
+    """Aborts a training process that shuts its interpreter down, as threads of torch.distributed may."""
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        atexit.register(os.abort)
+        if multiprocessing.parent_process() is not None:
+            atexit.register(os.abort)
         return super().loss(batch, epoch)

@@ -11,7 +11,7 @@ from goodformer.config.presets import configure, presets
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
 from goodformer.registry import InputError
-from goodformer.report.paper import _figures, leaderboard, published
+from goodformer.report.paper import _numbers, leaderboard, published
 from goodformer.report.rows import ALL, PAPER, row, rows
 
 BASIS = {"name": "good-motif", "domain": "basis"}
@@ -141,7 +141,7 @@ def test_unknown_rows_get_suggestions(words: str, sentence: str) -> None:
 
 
 def test_every_table_of_the_paper_is_whole() -> None:
-    paper = _figures()
+    paper = _numbers()
     main = {key: rows for key, rows in paper["ood_test"].items() if not key.startswith("sp-motif")}
     assert len(main) == 7
     assert all([row for row in rows if ":" not in row] == NAMES for rows in main.values())
@@ -155,7 +155,7 @@ def test_every_table_of_the_paper_is_whole() -> None:
 
 
 def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
-    paper = _figures()
+    paper = _numbers()
     for table in (*paper["ood_test"].values(), *paper["precision_at_10"].values()):
         assert table["goodformer"][0] == max(mean for mean, _ in table.values())
 
@@ -184,7 +184,7 @@ def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
         ("ood_test", {"name": "sp-motif", "bias": 0.8}, "gps", None),
     ],
 )
-def test_figures_of_the_paper(figure: str, dataset: dict[str, Any], row: str, expected: Any) -> None:
+def test_numbers_of_the_paper(figure: str, dataset: dict[str, Any], row: str, expected: Any) -> None:
     assert published(figure, dataset, row) == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,19 +15,20 @@ def command(
     name: options.RunName,
     weights: options.Weights = "best",
     split: Annotated[
-        list[str] | None, typer.Option(help="train, id_val, id_test, val or test; repeatable. Default: all five.")
+        list[str] | None,
+        typer.Option(help="train, id_val, id_test, val (or ood_val), test (or ood_test); repeatable. Default: all."),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs predicted at once; changes no result.")] = 256,
+    batch_size: Annotated[int, typer.Option(min=1, help="Graphs per batch; does not change the result.")] = 256,
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
     as_json: options.Json = False,
 ) -> None:
-    """Measure a trained run again on the splits of its data set.
+    """Evaluate a trained run on the splits of its data set.
 
     [bold]Examples[/bold]
 
       goodformer evaluate runs/good-motif-basis-...-s0-3f2a9c1b7d55
-      goodformer evaluate 3f2a --split test --split id_test
+      goodformer evaluate 3f2a --split ood_test --split id_test
       goodformer evaluate 3f2a --weights last --json
     """
     with output.working():
@@ -37,16 +39,20 @@ def command(
 
         run, splits = Run.open(name, runs), chosen_splits(split)
         limit_threads(threads)
-        predictor, benchmark = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
-        metrics = {part: predictor.evaluate(benchmark.splits[part], batch_size) for part in splits}
+        fitted, benchmark = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
+        metrics = {part: fitted.evaluate(benchmark.splits[part], batch_size) for part in splits}
     if as_json:
         output.document({"run": run.folder.name, "weights": weights, "metrics": metrics})
-        return
-    _show(run.folder.name, weights, metrics)
+    else:
+        show_splits(metrics, [benchmark.task.metric, "loss"], f"{run.folder.name}, weights {weights}")
 
 
-def _show(name: str, weights: str, metrics: dict[str, dict[str, Any]]) -> None:
-    """One row a split."""
-    keys = list(dict.fromkeys(key for row in metrics.values() for key in row))
-    rows = [[split, *(row.get(key) for key in keys)] for split, row in metrics.items()]
-    output.table(["split", *keys], rows, title=f"{name}, weights {weights}")
+def show_splits(metrics: Mapping[str, Mapping[str, Any]], columns: list[str], title: str, note: str = "") -> None:
+    """Print one row per split: the given columns, then those about edges if there are any."""
+    from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+
+    edges = {"precision_at_10": "Precision@10", "edge_auc": "edge AUC"}
+    heads = {name: METRIC_NAMES.get(name, name) for name in columns}
+    heads |= {name: head for name, head in edges.items() if any(name in row for row in metrics.values())}
+    rows = [[SPLIT_NAMES[split], *(row.get(name) for name in heads)] for split, row in metrics.items()]
+    output.table(["split", *heads.values()], rows, title=title, note=note)

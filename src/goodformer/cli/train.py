@@ -8,10 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-
-TestChosen = Annotated[
-    bool, typer.Option("--test-chosen", help="Measure the test splits at the chosen epoch only: faster, same result.")
-]
+from goodformer.cli.evaluate import show_splits
 
 
 def command(
@@ -30,14 +27,17 @@ def command(
     ] = None,
     runs: options.Runs = Path("runs"),
     device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
-    devices: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Processes that train the run together.")] = 1,
     threads: options.Threads = 1,
-    test_chosen: TestChosen = False,
+    test_chosen: Annotated[
+        bool,
+        typer.Option("--test-chosen", help="Evaluate the test splits at the selected epoch only: faster, same result."),
+    ] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard curves.")] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train one method on one data set; the same command continues a stopped run or shows a finished one.
+    """Train one method on one data set. The same command continues a stopped run or shows a finished one.
 
     [bold]Examples[/bold]
 
@@ -48,42 +48,42 @@ def command(
       goodformer train --config my.yaml --set method.entropy_weight=0.05
       goodformer train good-motif --epochs 1 --json > run.json
 
-    A run lies in a folder named after its settings: config, one JSON line an epoch, weights and a summary.
+    The run's folder is named after its settings. It holds them, one JSON line per epoch, weights and a summary.
     """
-    named = {"dataset": {"name": dataset, "domain": domain, "shift": shift}, "method": {"name": method}}
-    chosen = {"preset": preset, "budget": budget, "seed": seed}
-    training = {} if epochs is None else {"epochs": epochs}
-    typed = {**named, "model": {"name": model}, "training": training, **chosen}
-    place = {"accelerator": device, "devices": devices, "threads": threads, "tensorboard": tensorboard}
-    hardware = {**place, "progress": not quiet, "test_epochs": not test_chosen}
-    summary = _trained(config, typed, overrides or [], runs, hardware)
-    output.document(summary) if as_json else show(summary)
-
-
-def _trained(
-    config: Path | None, typed: dict[str, Any], overrides: list[str], runs: Path, hardware: dict[str, Any]
-) -> dict[str, Any]:
-    """The summary of the run that a file and what was typed ask for, and where it lies."""
+    typed = {
+        "dataset": {"name": dataset, "domain": domain, "shift": shift},
+        "method": {"name": method},
+        "model": {"name": model},
+        "training": {} if epochs is None else {"epochs": epochs},
+        "preset": preset,
+        "budget": budget,
+        "seed": seed,
+    }
     with output.working():
         from goodformer.config.run import Hardware
         from goodformer.config.settings_file import configure_from
         from goodformer.engine.run import train
 
-        run = train(configure_from(config, typed, overrides), runs, Hardware(**hardware))
-    return {**(run.summary or {}), "folder": str(run.folder)}
+        hardware = Hardware(
+            accelerator=device,
+            devices=devices,
+            threads=threads,
+            tensorboard=tensorboard,
+            progress=not quiet,
+            test_epochs=not test_chosen,
+        )
+        run = train(configure_from(config, typed, overrides or []), runs, hardware)
+    summary = {**(run.summary or {}), "folder": str(run.folder)}
+    output.document(summary) if as_json else show(summary)
 
 
 def show(summary: dict[str, Any]) -> None:
-    """The five splits of a finished run, how its epoch was chosen, and where it lies."""
-    from goodformer.spec import SPLIT_NAMES
-
-    metric, splits = summary["metric"], summary["splits"]
+    """Print the five splits of a finished run, how its epoch was selected, and its folder."""
     named = " ".join(str(summary[key]) for key in ("dataset", "domain", "shift") if summary.get(key))
-    extra = [key for key in ("precision_at_10", "edge_auc") if any(key in row for row in splits.values())]
-    output.table(
-        ["split", metric, *extra],
-        [[label, *(splits[split].get(key) for key in (metric, *extra))] for split, label in SPLIT_NAMES.items()],
+    show_splits(
+        summary["splits"],
+        [summary["metric"]],
         title=f"{summary['method']} ({summary['model']}) on {named}, seed {summary['seed']}",
-        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, chosen by the rule {summary['selection']}",
+        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, selected by the rule {summary['selection']}",
     )
     typer.echo(f"run: {summary['folder']}")

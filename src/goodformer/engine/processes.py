@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-import torch.multiprocessing
-
 from goodformer.registry import InputError
 
 
@@ -27,6 +25,8 @@ def run_processes(count: int, work: Callable[..., None], *arguments: Any) -> Non
     all and is raised here: an ``InputError`` as itself, any other with its traceback. No process outlives this call,
     or this process.
     """
+    import torch.multiprocessing  # its processes pass tensors on through shared memory
+
     context = torch.multiprocessing.get_context("spawn")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""The contract every method keeps, and the loss of a task."""
+"""The interface of every method, and the loss of a task."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from goodformer.spec import Task
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a method says of a batch, and what it has at hand anyway.
+    """A method's output for a batch.
 
     Attributes:
         logits: Unnormalised scores, (B, C).
-        edge_scores: A score of each edge, (E,), where the method explains itself.
-        embedding: What the logits are read from, (B, D), where it costs no second pass.
-        signals: Figures of the method's own that tell graphs apart, each (B,).
-        edge_logits: The edge scores before a sigmoid that may saturate, (E,), where the method has them.
+        edge_scores: One score per edge, (E,); None if the method does not score edges.
+        embedding: The graph embedding that the logits are computed from, (B, D), if it needs no second pass.
+        signals: Further statistics per graph that the method offers to the domain score, each (B,).
+        edge_logits: Edge scores before a sigmoid that may saturate, (E,), if the method has them.
     """
 
     logits: Tensor
@@ -34,10 +34,10 @@ class Prediction:
 
 
 class Method(nn.Module):
-    """What is minimised in training, predicted at test time, and shown as explanation.
+    """Base class of methods: the training loss, the prediction and the explanation.
 
     Attributes:
-        in_words: What it does and when to choose it, for people who want no formula.
+        in_words: What the method does and when to choose it, in one sentence without formulas.
     """
 
     in_words: str = ""
@@ -49,7 +49,7 @@ class Method(nn.Module):
 
     @property
     def encodings(self) -> tuple[str, ...]:
-        """Computed node attributes (``name:width``) the batch must carry."""
+        """Encodings (``name:width``) that the batch must carry."""
         return self.model.encodings
 
     def forward(self, batch: Batch) -> Tensor:
@@ -57,31 +57,31 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """Named, weighted terms; their sum is minimised."""
+        """Return named, weighted loss terms; their sum is minimised."""
         raise NotImplementedError
 
     def edge_scores(self, batch: Batch) -> Tensor | None:
-        """A score for each edge (E,), larger = more invariant; None where the method has none."""
+        """Return one score per edge (E,), larger = more invariant; None if the method does not score edges."""
         return None
 
     def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
-        """Logits (B, C) with each edge's message times ``edge_weight`` (E,), for methods without edge scores."""
+        """Return logits (B, C) with messages multiplied by ``edge_weight`` (E,), for post-hoc explanations."""
         raise NotImplementedError
 
     def predict(self, batch: Batch) -> Prediction:
-        """Logits and edge scores together; a method that gets both from one pass overrides this."""
+        """Return logits and edge scores; a method that computes both in one pass overrides this."""
         return Prediction(self(batch), self.edge_scores(batch))
 
     def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
-        """The parameters this epoch updates; for methods that alternate."""
+        """Return the parameters that this epoch updates; for methods that alternate."""
         return self.parameters()
 
 
 def losses(task: Task, logits: Tensor, y: Tensor) -> Tensor:
-    """The loss of every prediction, (*, C) against labels, as (*).
+    """Return the loss of every prediction (*, C) as (*).
 
-    ``y`` is (*) class indices, or (*, C) zeros and ones with NaN where a label is missing. Missing labels count
-    nothing, and the mean of the result over all predictions is the mean over the labels that are there.
+    ``y`` holds class indices (*), or zeros and ones (*, C) with NaN for missing labels. Missing labels do not count:
+    the mean of the result is the mean over the known labels.
     """
     if task.kind == "multiclass":
         return F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none").view(y.shape)
@@ -91,10 +91,10 @@ def losses(task: Task, logits: Tensor, y: Tensor) -> Tensor:
 
 
 def mean_loss(task: Task, logits: Tensor, y: Tensor) -> Tensor:
-    """Mean loss over the labels that are there."""
+    """Return the mean loss over the known labels."""
     return losses(task, logits, y).mean()
 
 
 def class_scores(task: Task, logits: Tensor) -> Tensor:
-    """Probabilities from logits, of the same shape."""
+    """Return probabilities from logits, of the same shape."""
     return logits.softmax(-1) if task.kind == "multiclass" else torch.sigmoid(logits)

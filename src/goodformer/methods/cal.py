@@ -1,4 +1,4 @@
-"""CAL+: attention splits a graph in two, and what is invariant must do beside any variant part remembered."""
+"""CAL+: attention splits a graph, and the invariant part must predict beside any remembered variant part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from goodformer.spec import Task
 
 @dataclass(frozen=True)
 class Attended:
-    """Node embeddings and how much of them belongs to the invariant part.
+    """Node embeddings and their invariant shares.
 
     Attributes:
         h: Node embeddings, (N, D).
@@ -42,22 +42,22 @@ class CALPlus(Method):
 
     h = f(G); shares of edges softmax(A_e [h_u; h_v]) and of nodes softmax(A_v h) split the graph; x = sum over nodes of
     ReLU(GCN(BN(share * h), edge shares)), one GCN for the invariant part x_c and one for the variant part x_s. The m_j
-    are as many vectors as the batch has graphs, drawn from a bank of the last variant vectors, first in, first out.
-    L_P = mean_i -log softmax_k(cos(x_c,i, p_k)) at k = y_i pulls each graph to its class's prototype, which moves as
+    are one vector per graph of the batch, drawn from a first-in, first-out bank of variant vectors.
+    L_P = mean_i -log softmax_k(cos(x_c,i, p_k)) at k = y_i pulls each graph to the prototype of its class, updated as
     p_k <- d p_k + (1 - d) sum_i w_i x_c,i over the batch's members of class k, w_i = softmax_i(cos(p_k, x_c,i) / 5).
     The prediction is w_c(x_c).
 
     Paper: Sui et al., "Enhancing Out-of-distribution Generalization on Graphs via Causal Attention Learning", 2024.
-    Differs from the paper: binary targets have two prototypes each. The bank holds a number of vectors instead of a
-        number of batches. With ``variant="as_published"`` prototypes are the batch's own class means, L_P takes its
-        softmax twice, and the divergence trains w_s alone, as in the authors' code; but that code refills the bank in
-        every step from further batches, here it is first in, first out.
-    Paper silent on: the decay d; whether a prototype sends a gradient (it does not here).
+    Differs from the paper: binary targets have two prototypes each. The bank size is a number of vectors instead
+        of batches. With ``variant="as_published"`` prototypes are the class means of the batch, L_P applies the softmax
+        twice, and the divergence trains w_s only, as in the authors' code. That code also refills the bank from further
+        batches in every step; here it stays first-in, first-out.
+    Paper silent on: the decay d; whether prototypes pass a gradient (they do not here).
     """
 
     in_words = (
-        "Separates the deciding part by attention and swaps shortcuts between graphs; choose it where a shortcut "
-        "in the data is suspected."
+        "Separates the deciding part by attention and exchanges the rest between graphs; choose it if you suspect a "
+        "shortcut in the data."
     )
 
     def __init__(
@@ -65,19 +65,23 @@ class CALPlus(Method):
         model: GraphModel,
         task: Task,
         *,
-        invariant_weight: Annotated[float, Field(ge=0, description="o, of the invariant part's loss.")] = 1.0,
-        ignorance_weight: Annotated[float, Field(ge=0, description="c, of the variant part's divergence.")] = 0.5,
-        mixture_weight: Annotated[float, Field(ge=0, description="m, of the loss of mixtures.")] = 0.5,
-        prototype_weight: Annotated[float, Field(ge=0, description="beta, of the prototypes.")] = 0.5,
+        invariant_weight: Annotated[float, Field(ge=0, description="o, weight of the invariant part's loss.")] = 1.0,
+        ignorance_weight: Annotated[
+            float, Field(ge=0, description="c, weight of the variant part's divergence.")
+        ] = 0.5,
+        mixture_weight: Annotated[float, Field(ge=0, description="m, weight of the loss of mixtures.")] = 0.5,
+        prototype_weight: Annotated[float, Field(ge=0, description="beta, weight of the prototype loss.")] = 0.5,
         prototype_decay: Annotated[
-            float, Field(ge=0, lt=1, description="d, the share of a prototype that a step keeps.")
+            float, Field(ge=0, lt=1, description="d, decay of the prototypes' running means.")
         ] = 0.9,
         bank_size: Annotated[
-            int, Field(ge=1, description="Variant vectors remembered: the paper's number of batches times their size.")
+            int, Field(ge=1, description="Variant vectors kept: the paper's number of batches times their size.")
         ] = 768,
         variant: Annotated[
             Literal["as_designed", "as_published"],
-            Field(description="as_published: the batch's class means as prototypes, softmax twice, divergence cut."),
+            Field(
+                description="as_published: class means of the batch as prototypes, softmax twice, divergence detached."
+            ),
         ] = "as_designed",
     ) -> None:
         super().__init__(model, task)
@@ -102,19 +106,19 @@ class CALPlus(Method):
         return self.attend(batch).edge
 
     def predict(self, batch: Batch) -> Prediction:
-        """Logits and edge scores of the invariant part, which runs alone."""
+        """Return logits and edge scores; only the invariant part is computed."""
         found = self.attend(batch)
         x_c = self.invariant_branch(found.h, found.node, found.edge, Layout(batch))
         return Prediction(self.invariant_classifier(x_c), found.edge)
 
     def attend(self, batch: Batch) -> Attended:
-        """Embed the nodes and share nodes and edges out."""
+        """Embed the nodes and compute the invariant shares of nodes and edges."""
         h = self.model(batch)
         ends = torch.cat((h[batch.edge_index[0]], h[batch.edge_index[1]]), 1)  # (E, 2D)
         return Attended(h, self.node_attention(h).softmax(1)[:, 0], self.edge_attention(ends).softmax(1)[:, 0])
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """Four weighted terms; bank and prototypes take in the batch where this is training."""
+        """The four weighted terms; in training the bank and the prototypes are updated."""
         found, layout = self.attend(batch), Layout(batch)
         x_c = self.invariant_branch(found.h, found.node, found.edge, layout)  # (B, D)
         x_s = self.variant_branch(found.h, 1 - found.node, 1 - found.edge, layout)
@@ -129,7 +133,7 @@ class CALPlus(Method):
         }
 
     def _mixture(self, x_c: Tensor, y: Tensor) -> Tensor:
-        """Mean loss of every invariant vector beside every variant one drawn."""
+        """Return the mean loss over all sums of an invariant vector and a drawn variant vector."""
         drawn = self.bank.draw(len(x_c))  # (M, D)
         if not len(drawn):
             return x_c.new_zeros(())
@@ -151,9 +155,9 @@ class Branch(nn.Module):
 
 
 class Prototypes(nn.Module):
-    """One vector a class, K classes for each of T targets, that follows its members; NaN until a member is seen.
+    """Running class means: one vector per class, K classes for each of T targets; NaN until a member is seen.
 
-    Without ``persist`` every batch starts anew, so that prototypes are its own class means.
+    Without ``persist`` every batch starts over, so that prototypes are the class means of the batch.
     """
 
     vectors: Tensor
@@ -165,7 +169,7 @@ class Prototypes(nn.Module):
         self.register_buffer("vectors", torch.full((*shape, dim), float("nan")))  # (T, K, D)
 
     def forward(self, x: Tensor, y: Tensor, twice: bool = False) -> Tensor:
-        """Mean -log softmax_k(cos(x, p_k)) at the class of each row of x (B, D), over labels that are there."""
+        """Return the mean of -log softmax_k(cos(x, p_k)) at the class of each row of x (B, D), over known labels."""
         member = membership(self.task, y)  # (B, T, K)
         if self.training:
             self._follow(x.detach(), member)
@@ -177,13 +181,13 @@ class Prototypes(nn.Module):
         return -torch.where(counted, likeness.log_softmax(-1), 0.0).sum() / counted.sum().clamp(min=1)
 
     def _likeness(self, x: Tensor) -> Tensor:
-        """cos(x_i, p_k) of rows and prototypes (B, T, K), 0 to one that is not known."""
+        """Return cos(x_i, p_k) of rows and prototypes (B, T, K); 0 for unknown prototypes."""
         unit = F.normalize(self.vectors.nan_to_num(), dim=-1)
         return torch.einsum("bd,tkd->btk", F.normalize(x, dim=-1), unit)
 
     @torch.no_grad()
     def _follow(self, x: Tensor, member: Tensor) -> None:
-        """Move the prototypes of the classes in a batch; members that are like them weigh more."""
+        """Move the prototypes of the classes in a batch; similar members have larger weights."""
         if not self.persist:
             self.vectors.fill_(float("nan"))
         weight = (self._likeness(x) / self.temperature).masked_fill(~member, NEVER).softmax(0)  # (B, T, K)
@@ -194,19 +198,19 @@ class Prototypes(nn.Module):
 
 
 def membership(task: Task, y: Tensor) -> Tensor:
-    """Whether a graph belongs to a class of a target (B, T, K); to none where its label is missing."""
+    """Return whether a graph belongs to a class of a target (B, T, K); False for missing labels."""
     if task.kind == "multiclass":
         return F.one_hot(y, task.outputs).bool()[:, None]
     return torch.stack((y == 0, y == 1), -1)
 
 
 def ignorance(task: Task, logits: Tensor) -> Tensor:
-    """Mean KL(uniform || prediction): 0 where the logits (B, C) tell nothing."""
+    """Return the mean KL(uniform || prediction); 0 if the logits (B, C) are uninformative."""
     if task.kind == "multiclass":
         return -(logits.log_softmax(-1) + math.log(task.outputs)).mean()
     return -((F.logsigmoid(logits) + F.logsigmoid(-logits)) / 2 + math.log(2)).mean()
 
 
 def _head(dim: int, out: int) -> nn.Sequential:
-    """BatchNorm, linear, ReLU, BatchNorm, linear."""
+    """Return BatchNorm, linear, ReLU, BatchNorm, linear."""
     return nn.Sequential(nn.BatchNorm1d(dim), nn.Linear(dim, dim), nn.ReLU(), nn.BatchNorm1d(dim), nn.Linear(dim, out))

@@ -1,4 +1,4 @@
-"""CIGA: invariant subgraphs of a class are alike, and the rest says no more of the class than they do."""
+"""CIGA: invariant subgraphs of one class are similar, and the rest predicts the class less well."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from goodformer.spec import Task
 
 @dataclass(frozen=True)
 class Featurised:
-    """What the featurizer makes of a batch: node embeddings (N, D), edge scores (E,), and the two parts."""
+    """Output of the featurizer: node embeddings (N, D), edge scores (E,), and the two subgraphs."""
 
     h: Tensor
     score: Tensor
@@ -37,28 +37,28 @@ class Featurised:
 class CIGA(Method):
     """L = mean l_c + alpha L_con + beta L_hinge, with l_c and l_s the losses of the invariant and the variant subgraph.
 
-    A featurizer g scores edges, s_uv = MLP([h_u; h_v]) with h = g(G). The best share rho of each graph's edges is the
+    A featurizer g scores edges, s_uv = MLP([h_u; h_v]) with h = g(G). The top share rho of each graph's edges is the
     invariant subgraph G_c, with edge weights sigmoid(s), the rest is G_s, with sigmoid(-s). One model f embeds both:
     y_c = w_c(f(G_c)), y_s = w_s(f(G_s)), and the prediction is y_c.
 
-    L_con = mean_i -1/|P(i)| sum_(p in P(i)) log softmax_(a != i)(z_i . z_a / t) at a = p, with P(i) the other graphs of
-    the batch that have i's label, over graphs for which there is one, and z the unit vector along the sum of h over the
-    nodes of G_c. L_hinge = mean of l_s over the graphs with l_s > l_c.
+    L_con = mean_i -1/|P(i)| sum_(p in P(i)) log softmax_(a != i)(z_i . z_a / t) at a = p, where P(i) are the
+    other graphs of the batch with i's label, i runs over graphs with non-empty P(i), and z is the unit vector along the
+    sum of h over the nodes of G_c. L_hinge = mean of l_s over the graphs with l_s > l_c.
 
     CIGAv1 is ``hinge_weight=0``; otherwise it is CIGAv2.
 
     Paper: Chen et al., "Learning Causally Invariant Representations for Out-of-Distribution Generalization on Graphs",
         2022.
     Differs from the paper: g is a second network like f, without dropout, and f reads the graph's own features (one of
-        the authors' two ways), so that any model can be f. Nodes without a kept edge stay as single nodes and count
-        nothing in the readout, instead of being taken out. G_s leaves no trace in BatchNorm's running averages, which
-        serve G_c at evaluation.
+        the authors' two ways), so that any model can be f. Nodes without a kept edge stay isolated and do not
+        count in the readout, instead of being removed. G_s does not update BatchNorm's running averages, which are
+        used for G_c at evaluation.
     Paper silent on: several binary targets; L_con is then the mean over targets.
     """
 
     in_words = (
-        "Keeps a part that is alike within a class and unlike between classes; choose it where a class has one "
-        "typical part."
+        "Selects a subgraph that is similar within a class and different between classes; choose it if each class has "
+        "one typical part."
     )
 
     def __init__(
@@ -66,10 +66,10 @@ class CIGA(Method):
         model: GraphModel,
         task: Task,
         *,
-        share: Annotated[float, Field(gt=0, lt=1, description="rho, the share of edges that is invariant.")] = 0.8,
-        contrast_weight: Annotated[float, Field(ge=0, description="alpha, of the likeness within a class.")] = 1.0,
-        hinge_weight: Annotated[float, Field(ge=0, description="beta, of the variant part's loss; 0 is CIGAv1.")] = 1.0,
-        temperature: Annotated[float, Field(gt=0, description="t, of the contrastive softmax.")] = 1.0,
+        share: Annotated[float, Field(gt=0, lt=1, description="rho, the invariant share of edges.")] = 0.8,
+        contrast_weight: Annotated[float, Field(ge=0, description="alpha, weight of the contrastive loss.")] = 1.0,
+        hinge_weight: Annotated[float, Field(ge=0, description="beta, weight of the hinge loss; 0 is CIGAv1.")] = 1.0,
+        temperature: Annotated[float, Field(gt=0, description="t of the contrastive softmax.")] = 1.0,
     ) -> None:
         super().__init__(model, task)
         self.share, self.contrast_weight, self.hinge_weight = share, contrast_weight, hinge_weight
@@ -88,7 +88,7 @@ class CIGA(Method):
         return self.featurise(batch).score
 
     def predict(self, batch: Batch) -> Prediction:
-        """The logits of the invariant subgraph, and the scores it was cut out by."""
+        """Return the logits of the invariant subgraph and the edge scores that selected it."""
         found = self.featurise(batch)
         return Prediction(self.invariant_classifier(self._embed(batch, found.invariant)), found.score)
 
@@ -114,7 +114,7 @@ class CIGA(Method):
         return Featurised(h, score, *split(score, layout, self.share))
 
     def _representation(self, found: Featurised, layout: Layout) -> Tensor:
-        """z, unit vectors along the sum of embeddings over the invariant subgraph's nodes (B, D)."""
+        """Return z, unit vectors along the sum of embeddings over the invariant subgraph's nodes (B, D)."""
         inside = (found.invariant.node_factor > 0).to(found.h)
         return F.normalize(sum_nodes(found.h * inside, layout))
 
@@ -124,7 +124,7 @@ class CIGA(Method):
 
 
 def contrast(z: Tensor, member: Tensor, temperature: float = 1.0) -> Tensor:
-    """L_con of unit vectors (B, D) whose classes ``member`` (B, T, K) tells; 0 where no two share a class."""
+    """Return L_con of unit vectors (B, D) with class membership (B, T, K); 0 if no two share a class."""
     others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)
     log_p = (z @ z.T / temperature).masked_fill(~others, NEVER).log_softmax(1)  # (B, B)
     alike = (member[:, None] & member[None]).any(-1) & others[..., None]  # (B, B, T)
@@ -134,6 +134,6 @@ def contrast(z: Tensor, member: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def hinge(invariant: Tensor, variant: Tensor) -> Tensor:
-    """Mean of l_s over the graphs with l_s > l_c, both (B,); 0 where there is none."""
+    """Return the mean of l_s over the graphs with l_s > l_c, both (B,); 0 if there is none."""
     active = variant > invariant
     return (variant * active).sum() / (active.sum() + 1e-6)

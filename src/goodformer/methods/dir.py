@@ -1,4 +1,4 @@
-"""DIR: what is predicted must hold whatever the rest of the graph is exchanged for."""
+"""DIR: predictions from the invariant subgraph must not change when the rest of the graph is replaced."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from goodformer.spec import Task
 class DIR(Method):
     """L = l(y_c) + l(y_s) + alpha (mean_j R_j + Var_j R_j), where R_j = mean_i l(y_c,i * sigmoid(y_s,j), y_i).
 
-    A generator g scores edges, s_uv = MLP([h_u; h_v]) with h = g(G). The best share rho of each graph's edges is the
+    A generator g scores edges, s_uv = MLP([h_u; h_v]) with h = g(G). The top share rho of each graph's edges is the
     invariant subgraph G_c, with edge weights sigmoid(s), the rest is G_s, with sigmoid(-s). One model f embeds both:
-    y_c = w_c(f(G_c)), y_s = w_s(f(G_s)). R_j is the risk when all graphs of the batch are given the variant part of
-    graph j. The variant part trains w_s alone. alpha = alpha_0 * epoch^1.6; the prediction is y_c.
+    y_c = w_c(f(G_c)), y_s = w_s(f(G_s)). R_j is the risk when all graphs of the batch have the variant part of
+    graph j. The loss of the variant part trains w_s only. alpha = alpha_0 * epoch^1.6; the prediction is y_c.
 
     Paper: Wu et al., "Discovering Invariant Rationales for Graph Neural Networks", 2022.
     Differs from the paper: g is a second network like f, without dropout, instead of two layers whose embeddings f
-        continues, so that any model can be f; f reads the graph's own features. Nodes without a kept edge stay as
-        single nodes and count nothing in the readout, instead of being taken out. Weights are updated after each batch,
-        as in the GOOD benchmark (Gui et al., 2022), not once an epoch. The authors' code multiplies R_j by the batch
-        size inside the variance. G_s leaves no trace in BatchNorm's running averages, which serve G_c at evaluation.
-        With ``variant="as_published"`` alpha = 2 / (1 + exp(-10 p)) - 1, p the share of training that is over: the
-        benchmark's code overwrites alpha so, whatever alpha_0 is, and its numbers are the published ones.
+        continues, so that any model can be f; f reads the graph's own features. Nodes without a kept edge stay
+        isolated and do not count in the readout, instead of being removed. Weights are updated after each batch,
+        as in the GOOD benchmark (Gui et al., 2022), not once per epoch. The authors' code multiplies R_j by the batch
+        size inside the variance. G_s does not update BatchNorm's running averages, which G_c uses at evaluation. With
+        ``variant="as_published"`` alpha = 2 / (1 + exp(-10 p)) - 1, where p is the completed share of training: the
+        benchmark's code replaces alpha in this way, and its numbers are the published ones.
     """
 
     in_words = (
-        "Keeps the edges that decide and trains against remainders of other graphs; choose it to see deciding "
-        "edges without known environments."
+        "Selects a subgraph whose prediction holds when the rest comes from other graphs; choose it for explanations "
+        "without known environments."
     )
 
     def __init__(
@@ -49,14 +49,16 @@ class DIR(Method):
         model: GraphModel,
         task: Task,
         *,
-        share: Annotated[float, Field(gt=0, lt=1, description="rho, the share of edges that is invariant.")] = 0.8,
-        intervention_weight: Annotated[float, Field(ge=0, description="alpha_0, of the intervened risks.")] = 0.01,
-        growth: Annotated[float, Field(ge=0, description="Power of the epoch with which alpha grows.")] = 1.6,
+        share: Annotated[float, Field(gt=0, lt=1, description="rho, the invariant share of edges.")] = 0.8,
+        intervention_weight: Annotated[
+            float, Field(ge=0, description="alpha_0, initial weight of the intervened risks.")
+        ] = 0.01,
+        growth: Annotated[float, Field(ge=0, description="Exponent of the epoch in the growth of alpha.")] = 1.6,
         variant: Annotated[
             Literal["as_designed", "as_published"],
-            Field(description="as_designed: alpha grows with the epochs; as_published: it rises from 0 to 1."),
+            Field(description="as_designed: alpha grows with the epoch; as_published: it rises from 0 to 1."),
         ] = "as_designed",
-        ramp_epochs: Annotated[int, Field(ge=1, description="Epochs in which alpha rises to 1, as published.")] = 200,
+        ramp_epochs: Annotated[int, Field(ge=1, description="Epochs until alpha reaches 1, for as_published.")] = 200,
     ) -> None:
         super().__init__(model, task)
         self.share, self.intervention_weight, self.growth = share, intervention_weight, growth
@@ -75,14 +77,14 @@ class DIR(Method):
         return self._score(batch, Layout(batch))
 
     def predict(self, batch: Batch) -> Prediction:
-        """The logits of the invariant subgraph, and the scores it was cut out by."""
+        """Return the logits of the invariant subgraph and the edge scores that selected it."""
         layout = Layout(batch)
         score = self._score(batch, layout)
         invariant, _ = split(score, layout, self.share)
         return Prediction(self.invariant_classifier(self._embed(batch, invariant)), score)
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """All terms of the objective, weighted."""
+        """Return all weighted terms of the objective."""
         layout = Layout(batch)
         invariant, variant = split(self._score(batch, layout), layout, self.share)
         y_c = self.invariant_classifier(self._embed(batch, invariant))  # (B, C)
@@ -99,7 +101,7 @@ class DIR(Method):
         }
 
     def alpha(self, epoch: int) -> float:
-        """The weight of the intervened risks in an epoch."""
+        """Return the weight of the intervened risks in an epoch."""
         if self.variant == "as_published":
             return 2 / (1 + math.exp(-10 * min(epoch / self.ramp_epochs, 1.0))) - 1
         return float(self.intervention_weight * epoch**self.growth)

@@ -1,4 +1,4 @@
-"""Risks of environments."""
+"""Risks per environment."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from goodformer.spec import Task
 
 
 def environment_means(task: Task, values: Tensor, y: Tensor, env: Tensor) -> Tensor:
-    """R_e, the mean of each environment that has labels in the batch, as (K,) in the order of their numbers.
+    """Return R_e, the mean over each environment with labels in the batch, as (K,) by environment number.
 
     Args:
-        task: What is predicted.
-        values: One value a graph as `losses` gives them, (B,): their mean is the mean over all labels there are.
-        y: Labels, NaN where missing.
+        task: The prediction task.
+        values: One value per graph from `losses`, (B,), whose mean is the mean over all known labels.
+        y: Labels, with NaN for missing ones.
         env: The environment of each graph, (B,).
     """
     labels = torch.ones_like(values) if task.kind == "multiclass" else (~y.isnan()).sum(-1).to(values)

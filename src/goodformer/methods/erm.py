@@ -11,14 +11,14 @@ from goodformer.spec import Task
 
 
 class ERM(Method):
-    """L = mean l(f(G), y), the mean loss over the training graphs, whatever their environment.
+    """L = mean l(f(G), y), the mean loss over the training graphs; environments are ignored.
 
     Paper: Vapnik, "Principles of Risk Minimization for Learning Theory", 1992; the baseline of the GOOD benchmark.
     """
 
     in_words = (
-        "Learns from all training graphs alike, with no guard against a shift; choose it as the baseline, or where "
-        "new data will be like the old."
+        "Minimises the mean training loss, without protection against a shift; choose it as the baseline, or if new "
+        "data resemble the training data."
     )
 
     def __init__(self, model: GraphModel, task: Task) -> None:
@@ -34,8 +34,8 @@ class ERM(Method):
         return self.classifier(self._embed(batch, edge_weight))
 
     def predict(self, batch: Batch) -> Prediction:
-        """Logits and the embedding they are read from, in one pass."""
-        if type(self).forward is not ERM.forward:  # a subclass whose logits are read from something else
+        """Return logits and graph embeddings from one pass."""
+        if type(self).forward is not ERM.forward:  # a subclass that computes its logits differently
             return super().predict(batch)
         z = self._embed(batch)  # (B, D)
         return Prediction(self.classifier(z), self.edge_scores(batch), z)

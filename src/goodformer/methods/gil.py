@@ -1,4 +1,4 @@
-"""GIL: environments found in what is variant, and gradients that must agree between them."""
+"""GIL: environments are inferred from variant subgraphs, and risks must have equal gradients in all of them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from goodformer.spec import Task
 class GIL(Method):
     """L = mean_e R_e + lambda sum_theta Var_e(dR_e / dtheta), R_e the risk of w(f(G_I)) in environment e.
 
-    A generator g scores edges by s_uv = <z_u, z_v> / sqrt(D) with z = g(G). The best share t of each graph's edges is
+    A generator g scores edges by s_uv = <z_u, z_v> / sqrt(D) with z = g(G). The top share t of each graph's edges is
     the invariant subgraph G_I, the rest is the variant one G_V. Edges weigh 0 or 1, with the gradient of sigmoid(s)
-    after s is brought to mean 0 and variance 1 in each graph, where a sigmoid is not flat. Environments e are K
-    clusters of f(G_V), embedded as at evaluation; theta are all weights of f and w. The prediction is w(f(G_I)).
+    after s is normalised to mean 0 and variance 1 per graph, where the sigmoid is steep. Environments e are K
+    clusters of f(G_V), embedded in evaluation mode; theta are all weights of f and w. The prediction is w(f(G_I)).
 
     Paper: Li et al., "Learning Invariant Graph Representations for Out-of-Distribution Generalization", 2022.
-    Differs from the paper: K-means runs anew over the variant subgraphs of each batch, not over those of the training
-        set: risks and gradients are compared within a batch only, and embeddings change with every step. In the first
-        ``warmup_epochs``, L is the mean loss. Nodes without an edge of a subgraph count nothing in its readout.
+    Differs from the paper: K-means runs over the variant subgraphs of each batch instead of the training set, because
+        risks and gradients are compared within a batch and embeddings change with every step. In the first
+        ``warmup_epochs``, L is the mean loss. Nodes without an edge of a subgraph do not count in its readout.
         With ``variant="as_published"`` the code of the GOOD benchmark is followed, from which the published numbers
-        seem to come: the share of edges is taken over the whole batch, weights of 0 and 1 send no gradient, so that
-        the generator stays as it was drawn, G_V is embedded by a network that stays so, too, and there is no warm-up;
-        only at evaluation the share is each graph's own, so that a prediction depends on its graph alone.
-    Paper silent on: what trains the encoder of variant subgraphs, for clusters send no gradient; here it is f itself.
+        seem to come: the share of edges is taken over the whole batch; weights of 0 and 1 pass no gradient, so the
+        generator keeps its initial weights; G_V is embedded by another untrained network; there is no warm-up. At
+        evaluation the share is still taken per graph, so that a prediction depends on its graph alone.
+    Paper silent on: the training of the encoder of variant subgraphs, since clusters pass no gradient; here it is f.
     """
 
     in_words = (
-        "Keeps the edges that decide and guesses environments from the rest; choose it where data come from "
-        "several sources that nobody wrote down."
+        "Selects an invariant subgraph and infers environments from the rest; choose it if data come from several "
+        "sources that are not recorded."
     )
 
     def __init__(
@@ -51,13 +51,15 @@ class GIL(Method):
         model: GraphModel,
         task: Task,
         *,
-        share: Annotated[float, Field(gt=0, lt=1, description="t, the share of edges that is invariant.")] = 0.6,
-        penalty_weight: Annotated[float, Field(ge=0, description="lambda, of the gradients' variance.")] = 1e-3,
+        share: Annotated[float, Field(gt=0, lt=1, description="t, the invariant share of edges.")] = 0.6,
+        penalty_weight: Annotated[
+            float, Field(ge=0, description="lambda, weight of the variance of gradients.")
+        ] = 1e-3,
         clusters: Annotated[int, Field(ge=2, description="K, the number of environments.")] = 3,
-        warmup_epochs: Annotated[int, Field(ge=0, description="Epochs before environments are sought.")] = 1,
+        warmup_epochs: Annotated[int, Field(ge=0, description="Epochs before environments are inferred.")] = 1,
         variant: Annotated[
             Literal["as_designed", "as_published"],
-            Field(description="as_designed: the generator learns; as_published: it stays as it was drawn."),
+            Field(description="as_designed: the generator is trained; as_published: it keeps its initial weights."),
         ] = "as_designed",
     ) -> None:
         super().__init__(model, task)
@@ -79,19 +81,19 @@ class GIL(Method):
         return self._score(batch, Layout(batch))
 
     def predict(self, batch: Batch) -> Prediction:
-        """Logits of the invariant subgraph, and the scores it was cut out by."""
+        """Return the logits of the invariant subgraph and the edge scores that selected it."""
         layout = Layout(batch)
         score = self._score(batch, layout)
         keep = self._keep(score, layout)
         return Prediction(self._classify(batch, layout, keep, keep.to(score)), score)
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """The mean risk of the environments, and the variance of its gradients over them."""
+        """The mean risk over environments and the variance of its gradients."""
         layout = Layout(batch)
         score = self._score(batch, layout)
         keep = self._keep(score, layout)
         weight = keep.to(score) if self.published else straight_through(keep, self._soft(score, layout))
-        with sdpa_kernel(SDPBackend.MATH):  # the only kernel of attention that can be differentiated twice
+        with sdpa_kernel(SDPBackend.MATH):  # the only attention kernel that supports a second derivative
             logits = self._classify(batch, layout, keep, weight)
         each = losses(self.task, logits, batch.y)  # (B,)
         if epoch < self.warmup_epochs:
@@ -108,13 +110,13 @@ class GIL(Method):
         return (z[layout.src] * z[layout.dst]).sum(1) * z.shape[1] ** -0.5
 
     def _keep(self, score: Tensor, layout: Layout) -> Tensor:
-        """True at the edges of the invariant subgraph (E,)."""
+        """Mark the edges of the invariant subgraph (E,)."""
         if self.published and self.training:
             return top_in_batch(score, self.share)
         return top_pairs(score, layout, self.share)
 
     def _soft(self, score: Tensor, layout: Layout) -> Tensor:
-        """What an edge's weight would be if it were not 0 or 1, (E,)."""
+        """Return the soft weight of every edge, (E,)."""
         return instance_norm(score[:, None], layout.graph[layout.src], layout.num_graphs)[:, 0].sigmoid()
 
     def _classify(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
@@ -123,7 +125,7 @@ class GIL(Method):
 
     @torch.no_grad()
     def _variant(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
-        """Embeddings of the variant subgraphs (B, D), without dropout: environments are not a matter of chance."""
+        """Return embeddings of the variant subgraphs (B, D), without dropout, for deterministic environments."""
         model = self.variant_model if self.published else self.model
         mode = model.training
         h = model.eval()(batch, weight)
@@ -132,7 +134,7 @@ class GIL(Method):
 
 
 def gradient_variance(risks: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:
-    """Sum over all weights of the variance over environments of dR_e / dtheta, itself open to differentiation."""
+    """Return the sum over all weights of the variance over environments of dR_e / dtheta; it is differentiable."""
     weights = [weight for weight in parameters if weight.requires_grad]
     if risks.numel() < 2:
         return risks.new_zeros(())

@@ -1,4 +1,4 @@
-"""GREA: parts of other graphs as environments, exchanged among embeddings."""
+"""GREA: environments are exchanged between the embeddings of graphs."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from goodformer.spec import Task
 class GREA(Method):
     """L = mean_i l(p(r_i), y_i) + mean_ij l(p(r_i + e_j), y_i) + mean_i |mean_v m_v - gamma|; the prediction is p(r).
 
-    h = f(G) embeds the nodes; a separator, a second network g with an MLP, gives each node its invariant share
+    h = f(G) embeds the nodes; a separator, a second network g with an MLP, assigns each node its invariant share
     m_v = sigmoid(MLP(g(G)_v)). r_i = sum_v m_v h_v is the invariant part of graph i, e_i = sum_v (1 - m_v) h_v its
     environment, and all B^2 pairs of the batch are combined.
 
-    Epochs 0, 4, 8, ... train the separator alone with all three terms, all others the rest with the first two.
+    Epochs 0, 4, 8, ... train only the separator, with all three terms; the others train the rest with the first two.
 
     Paper: Liu et al., "Graph Rationalization with Environment-based Augmentations", 2022.
     Differs from the paper: g is a network of the same size as f with weights of its own, instead of two layers. The
-        predictor's running averages (BatchNorm) are those of r, which it predicts from, not of both r and r + e.
+        predictor's BatchNorm averages come from r, which it predicts from, instead of from both r and r + e.
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends.
     """
 
     in_words = (
-        "Keeps the nodes that decide and adds other graphs' remainders as disturbance; choose it where training "
-        "graphs are few and nodes decide."
+        "Selects the deciding nodes and augments them with the rest of other graphs; choose it for small training sets "
+        "whose labels depend on nodes."
     )
 
     def __init__(
@@ -45,11 +45,15 @@ class GREA(Method):
         model: GraphModel,
         task: Task,
         *,
-        share: Annotated[float, Field(ge=0, le=1, description="gamma, the invariant share of nodes aimed at.")] = 0.4,
-        replacement_weight: Annotated[float, Field(ge=0, description="Of the risk under exchanged parts.")] = 1.0,
-        share_weight: Annotated[float, Field(ge=0, description="Of the distance of the share to gamma.")] = 1.0,
+        share: Annotated[float, Field(ge=0, le=1, description="gamma, the target share of invariant nodes.")] = 0.4,
+        replacement_weight: Annotated[
+            float, Field(ge=0, description="Weight of the risk with exchanged environments.")
+        ] = 1.0,
+        share_weight: Annotated[
+            float, Field(ge=0, description="Weight of the distance between the share and gamma.")
+        ] = 1.0,
         separator_every: Annotated[
-            int, Field(ge=2, description="Every so many epochs the separator alone is trained.")
+            int, Field(ge=2, description="The separator is trained in every n-th epoch, alone.")
         ] = 4,
         head_dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout rate of the two MLPs.")] = 0.5,
     ) -> None:
@@ -76,7 +80,7 @@ class GREA(Method):
         return Prediction(self.predictor(invariant), edge_share(share, batch))
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """The risks with the environment removed and replaced; in the separator's turn its size as well."""
+        """The risks with the environment removed and replaced; in the separator's epochs also its size."""
         layout, share = Layout(batch), self._share(batch)  # m, (N, 1)
         h = self.model(batch)
         invariant, variant = sum_nodes(share * h, layout), sum_nodes((1 - share) * h, layout)  # r and e, (B, D)
@@ -89,7 +93,7 @@ class GREA(Method):
         return terms
 
     def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
-        """The separator in every fourth epoch, from the first on; the rest in the others."""
+        """Return the separator's parameters in every n-th epoch, starting with the first, and the others otherwise."""
         parts = (self.separator, self.gate) if self._separates(epoch) else (self.model, self.predictor)
         return [parameter for part in parts for parameter in part.parameters()]
 

@@ -1,4 +1,4 @@
-"""GSAT: attention to edges that is drawn at random, and pays for what it tells."""
+"""GSAT: stochastic edge attention with a penalty on its information."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from goodformer.spec import Task
 class GSAT(Method):
     """L = mean l(f(G, alpha), y) + beta * mean over edges of KL(Bernoulli(alpha) || Bernoulli(r)).
 
-    One model f is used twice. Its node embeddings give every directed edge a logit a_uv = MLP([h_u; h_v]);
-    alpha_uv = sigmoid((a_uv + log u - log(1 - u)) / t), u ~ U(0, 1), in training, and sigmoid(a_uv) at evaluation. The
-    second time messages are multiplied by the mean of alpha_uv and alpha_vu. The rate r falls from 0.9 by 0.1 every
-    ``decay_epochs`` epochs until it is ``rate``.
+    One model f is used twice. Its node embeddings assign every directed edge a logit a_uv = MLP([h_u; h_v]);
+    alpha_uv = sigmoid((a_uv + log u - log(1 - u)) / t), u ~ U(0, 1), in training, and sigmoid(a_uv) at evaluation. In
+    the second pass messages are multiplied by the mean of alpha_uv and alpha_vu. The rate r falls from 0.9 by 0.1 every
+    ``decay_epochs`` epochs down to ``rate``.
 
     Paper: Miao et al., "Interpretable and Generalizable Graph Learning via Stochastic Attention Mechanism", 2022.
-    Differs from the paper: the paper's code selects an epoch only once r has come down; here the engine selects alike
-        for all methods. Attention is on edges for every data set, as in the GOOD benchmark; the paper takes nodes for
-        molecules. With ``variant="as_published"`` the directions of an edge keep different weights: the averaging of
-        the benchmark's code, whose numbers are the published ones, leaves its values as they were.
+    Differs from the paper: the paper's code selects an epoch only after r has reached its final value; here the engine
+        selects epochs in the same way for all methods. Attention is on edges for every data set, as in the GOOD
+        benchmark; the paper uses nodes for molecules. With ``variant="as_published"`` the two directions of an edge
+        keep different weights: the averaging in the benchmark's code, whose numbers are the published ones, has no
+        effect.
     """
 
     in_words = (
-        "Lets every edge pay for what it tells, so that few speak; choose it for short explanations without known "
-        "environments."
+        "Penalises information per edge, which yields sparse explanations; choose it for short explanations without "
+        "known environments."
     )
 
     def __init__(
@@ -41,18 +42,18 @@ class GSAT(Method):
         model: GraphModel,
         task: Task,
         *,
-        information_weight: Annotated[float, Field(ge=0, description="beta, of the information the mask tells.")] = 1.0,
-        rate: Annotated[
-            float, Field(gt=0, lt=1, description="r at the end, the rate edges are kept at for free.")
-        ] = 0.7,
-        start_rate: Annotated[float, Field(gt=0, lt=1, description="r at the beginning.")] = 0.9,
-        decay: Annotated[float, Field(ge=0, lt=1, description="How much r falls at a time.")] = 0.1,
-        decay_epochs: Annotated[int, Field(ge=1, description="Epochs between two falls of r.")] = 20,
-        temperature: Annotated[float, Field(gt=0, description="t, of the draws; small ones are near 0 or 1.")] = 1.0,
+        information_weight: Annotated[float, Field(ge=0, description="beta, weight of the information penalty.")] = 1.0,
+        rate: Annotated[float, Field(gt=0, lt=1, description="Final r, the edge probability without penalty.")] = 0.7,
+        start_rate: Annotated[float, Field(gt=0, lt=1, description="Initial r.")] = 0.9,
+        decay: Annotated[float, Field(ge=0, lt=1, description="Decrease of r per step.")] = 0.1,
+        decay_epochs: Annotated[int, Field(ge=1, description="Epochs between two decreases of r.")] = 20,
+        temperature: Annotated[
+            float, Field(gt=0, description="t of the samples; a small t gives values near 0 or 1.")
+        ] = 1.0,
         extractor_dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout rate of the edge MLP.")] = 0.5,
         variant: Annotated[
             Literal["as_designed", "as_published"],
-            Field(description="as_designed: an edge's directions share their mean; as_published: each has its own."),
+            Field(description="as_designed: both directions of an edge share their mean; as_published: they differ."),
         ] = "as_designed",
     ) -> None:
         super().__init__(model, task)
@@ -67,19 +68,19 @@ class GSAT(Method):
         return self.predict(batch).logits
 
     def edge_scores(self, batch: Batch) -> Tensor:
-        """The attention of every edge (E,)."""
+        """Return the attention of every edge (E,)."""
         layout = Layout(batch)
         return self._shared(self._attention(batch, layout), layout)
 
     def predict(self, batch: Batch) -> Prediction:
-        """Logits, and the attention they were made with."""
+        """Return logits and the edge attention used for them."""
         weight = self.edge_scores(batch)
         return Prediction(self._classify(batch, weight), weight)
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """The risk under drawn attention, and what the attention tells."""
+        """The risk under sampled attention and the information penalty."""
         layout = Layout(batch)
-        alpha = self._attention(batch, layout)  # (E,), each direction on its own
+        alpha = self._attention(batch, layout)  # (E,), one value per direction
         logits = self._classify(batch, self._shared(alpha, layout))
         return {
             "risk": mean_loss(self.task, logits, batch.y),
@@ -87,11 +88,11 @@ class GSAT(Method):
         }
 
     def rate(self, epoch: int) -> float:
-        """r of an epoch."""
+        """Return r in an epoch."""
         return max(self.final_rate, self.start_rate - self.decay * (epoch // self.decay_epochs))
 
     def _attention(self, batch: Batch, layout: Layout) -> Tensor:
-        """alpha of every directed edge (E,), drawn in training."""
+        """Return alpha of every directed edge (E,), sampled in training."""
         logits = self.extractor(self.model(batch), layout)
         if not self.training:
             return logits.sigmoid()
@@ -105,7 +106,7 @@ class GSAT(Method):
 
 
 def information(alpha: Tensor, rate: float, epsilon: float = 1e-6) -> Tensor:
-    """Mean over edges of a log(a / r) + (1 - a) log((1 - a) / (1 - r)); 0 where there is no edge."""
+    """Return the mean over edges of a log(a / r) + (1 - a) log((1 - a) / (1 - r)); 0 without edges."""
     kept = alpha * (alpha / rate + epsilon).log()
     left = (1 - alpha) * ((1 - alpha) / (1 - rate + epsilon) + epsilon).log()
     return (kept + left).sum() / max(len(alpha), 1)

@@ -1,4 +1,4 @@
-"""iMoLD: encode first, then separate what is invariant, channel by channel."""
+"""iMoLD: encode nodes, then separate the invariant part of every channel."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from goodformer.spec import Task
 
 @dataclass(frozen=True)
 class Separated:
-    """What the encoder and the scorer make of a batch.
+    """Output of the encoder and the scorer.
 
     Attributes:
-        share: S, the invariant share of every node's every channel, (N, D).
+        share: S, the invariant share of every channel of every node, (N, D).
         invariant: z_inv, (B, D).
         variant: z_var, (B, D).
         commitment: Mean squared distance of the node embeddings to their codes.
@@ -46,17 +46,17 @@ class IMoLD(Method):
     H' * (1 - S) over the nodes. L_commit = mean (sg(code) - H)^2. L_share = mean over graphs |mean S - gamma|.
     L_inv = -mean_i cos(sg(z_inv,i), MLP([z_inv,i; z_var,p(i)])), p a random permutation of the batch.
 
-    Epochs 0, 4, 8, ... train f' and its MLP alone, all others the rest alone.
+    Epochs 0, 4, 8, ... train only f' and its MLP; the others train only the rest.
 
     Paper: Zhuang et al., "Learning Invariant Molecular Representation in Latent Discrete Space", 2023.
-    Differs from the paper: f' is a twin of the given model with weights of its own. Codes that no node is near stay
-        where they are instead of being driven away by a vanishing count.
+    Differs from the paper: f' has the architecture of the given model and its own weights. Codes without assigned
+        nodes do not move, instead of being driven away by a vanishing count.
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends, over all channels.
     """
 
     in_words = (
-        "Separates properties of atoms rather than the atoms themselves; choose it for molecules whose deciding "
-        "part cannot be cut out."
+        "Separates invariant channels of node embeddings instead of nodes; choose it for molecules whose deciding part "
+        "is not a subgraph."
     )
 
     def __init__(
@@ -64,14 +64,18 @@ class IMoLD(Method):
         model: GraphModel,
         task: Task,
         *,
-        invariance_weight: Annotated[float, Field(ge=0, description="l1, of the likeness under mixing.")] = 0.01,
-        share_weight: Annotated[float, Field(ge=0, description="l2, of the distance of the share to gamma.")] = 0.5,
-        commitment_weight: Annotated[float, Field(ge=0, description="l3, of the distance to the codes.")] = 0.1,
-        share: Annotated[float, Field(ge=0, le=1, description="gamma, the invariant share aimed at.")] = 0.7,
+        invariance_weight: Annotated[
+            float, Field(ge=0, description="l1, weight of the invariance under mixing.")
+        ] = 0.01,
+        share_weight: Annotated[
+            float, Field(ge=0, description="l2, weight of the distance between the share and gamma.")
+        ] = 0.5,
+        commitment_weight: Annotated[float, Field(ge=0, description="l3, weight of the distance to the codes.")] = 0.1,
+        share: Annotated[float, Field(ge=0, le=1, description="gamma, the target invariant share.")] = 0.7,
         codes: Annotated[int, Field(ge=1, description="Number of codes of the quantiser.")] = 1000,
-        code_decay: Annotated[float, Field(ge=0, lt=1, description="Share of a code that a step keeps.")] = 0.9,
+        code_decay: Annotated[float, Field(ge=0, lt=1, description="Decay of the codes' running means.")] = 0.9,
         mix_dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout rate of the mixing MLP.")] = 0.5,
-        scorer_every: Annotated[int, Field(ge=1, description="Every so many epochs the scorer alone is trained.")] = 4,
+        scorer_every: Annotated[int, Field(ge=1, description="The scorer is trained in every n-th epoch, alone.")] = 4,
     ) -> None:
         super().__init__(model, task)
         dim = model.dim
@@ -97,7 +101,7 @@ class IMoLD(Method):
         return Prediction(self.classifier(found.invariant), edge_share(found.share, batch))
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """The risk of the invariant part and three terms that shape it."""
+        """The risk of the invariant part and the three further terms."""
         found = self.separate(batch)
         return {
             "risk": mean_loss(self.task, self.classifier(found.invariant), batch.y),
@@ -107,7 +111,7 @@ class IMoLD(Method):
         }
 
     def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
-        """The scorer in every fourth epoch, from the first on; the rest in the others."""
+        """Return the scorer's parameters in every n-th epoch, starting with the first, and the others otherwise."""
         scorer = {id(p) for module in (self.scorer, self.score) for p in module.parameters()}
         turn = epoch % self.scorer_every == 0
         return [p for p in self.parameters() if (id(p) in scorer) == turn]
@@ -124,17 +128,17 @@ class IMoLD(Method):
         return self.score(self.scorer(batch)).sigmoid()
 
     def _invariance(self, found: Separated) -> Tensor:
-        """-cos of what is invariant to its mixture with the variant part of another graph."""
+        """Return -cos between the invariant part and its mixture with another graph's variant part."""
         other = found.variant[torch.randperm(len(found.variant), device=found.variant.device)]
         mixed = self.mix(torch.cat((found.invariant, other), 1))
         return -F.cosine_similarity(found.invariant.detach(), mixed).mean()
 
 
 def share_distance(share: Tensor, layout: Layout, goal: float) -> Tensor:
-    """Mean over graphs of |mean of S over nodes and channels - gamma|."""
+    """Return the mean over graphs of |mean of S over nodes and channels - gamma|."""
     return (mean_nodes(share, layout).mean(1) - goal).abs().mean()
 
 
 def edge_share(share: Tensor, batch: Batch) -> Tensor:
-    """The mean over channels and over the two ends of each edge (E,)."""
+    """Return the mean over channels and over the two ends of each edge (E,)."""
     return share.mean(1)[batch.edge_index].mean(0)

@@ -19,17 +19,18 @@ from goodformer.spec import Task
 class IRM(ERM):
     """L = mean l(f(G), y) + lambda mean_e (dR_e / dw)^2, where R_e(w) = mean of l(w f(G), y) over e, at w = 1.
 
-    The classifier is optimal in every environment at once where no environment would scale its logits differently.
+    The penalty is zero if no environment would improve by rescaling the logits: the classifier is then optimal in all.
 
     Paper: Arjovsky et al., "Invariant Risk Minimization", 2019, the practical version IRMv1, with the estimate of the
     GOOD benchmark (Gui et al., 2022): the mean is over the environments present in the batch.
-    Differs from the paper: lambda is constant from the first epoch on, as in the benchmark; the penalty's square is of
-        the batch's own mean, not of two independent halves, which biases it upwards in small batches.
+    Differs from the paper: lambda is constant from the first epoch on, as in the benchmark; the penalty
+        squares the mean of the whole batch instead of multiplying two independent halves, which biases it upwards in
+        small batches.
     """
 
     in_words = (
-        "Learns one classifier that is the best one in every environment; choose it where environments (labs, "
-        "years) are known."
+        "Learns a classifier that is optimal in every environment at once; choose it if environments (labs, years) "
+        "are known."
     )
 
     def __init__(
@@ -37,15 +38,15 @@ class IRM(ERM):
         model: GraphModel,
         task: Task,
         *,
-        penalty_weight: Annotated[float, Field(ge=0, description="lambda, of the squared slopes.")] = 0.1,
+        penalty_weight: Annotated[float, Field(ge=0, description="lambda, weight of the squared gradients.")] = 0.1,
     ) -> None:
         super().__init__(model, task)
         self.penalty_weight = penalty_weight
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """The mean loss and the penalty on slopes."""
+        """The mean loss and the gradient penalty."""
         logits = self(batch)
-        scale = torch.ones_like(logits[:, :1]).requires_grad_()  # w, one for each graph: slopes (B,) from one pass
+        scale = torch.ones_like(logits[:, :1]).requires_grad_()  # w, one per graph: gradients (B,) from one pass
         each = losses(self.task, scale * logits, batch.y)  # (B,)
         (slope,) = torch.autograd.grad(each.sum(), scale, create_graph=True)
         slopes = environment_means(self.task, slope[:, 0], batch.y, batch.env)  # dR_e / dw, (K,)

@@ -21,12 +21,12 @@ class VREx(ERM):
     Paper: Krueger et al., "Out-of-Distribution Generalization via Risk Extrapolation", 2021.
     Differs from the paper: the first term is the mean over graphs, not the sum over environments, and lambda is
         constant from the first epoch on, both as in the GOOD benchmark (Gui et al., 2022).
-    Paper silent on: which variance is meant; it is the unbiased one, and 0 where a batch has one environment.
+    Paper silent on: the kind of variance; it is the unbiased one here, and 0 if a batch has one environment.
     """
 
     in_words = (
-        "Learns with the same loss in all environments; choose it where environments are known and none may be "
-        "served worse."
+        "Penalises differences of the loss between environments; choose it if environments are known and all matter "
+        "equally."
     )
 
     def __init__(
@@ -34,7 +34,7 @@ class VREx(ERM):
         model: GraphModel,
         task: Task,
         *,
-        variance_weight: Annotated[float, Field(ge=0, description="lambda, of the variance of risks.")] = 1.0,
+        variance_weight: Annotated[float, Field(ge=0, description="lambda, weight of the variance of risks.")] = 1.0,
     ) -> None:
         super().__init__(model, task)
         self.variance_weight = variance_weight

@@ -1,4 +1,4 @@
-"""The contract every model keeps."""
+"""The interface of every model."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch_geometric.data import Batch
 
 
 class GraphModel(nn.Module):
-    """Graphs in, node embeddings out. Knows no label.
+    """Base class of models: graphs in, node embeddings out. A model never reads labels.
 
     Attributes:
         dim: Width D of the node embeddings.
-        encodings: Computed node attributes (``name:width``) the batch must carry.
-        in_words: What it does and when to choose it, for people who want no formula.
+        encodings: Encodings (``name:width``) that the batch must carry.
+        in_words: What the model does and when to choose it, in one sentence without formulas.
     """
 
     in_words: str = ""
@@ -20,9 +20,9 @@ class GraphModel(nn.Module):
     encodings: tuple[str, ...] = ()
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
-        """Node embeddings (N, D); messages along each edge are multiplied by ``edge_weight`` (E,)."""
+        """Return node embeddings (N, D); messages along each edge are multiplied by ``edge_weight`` (E,)."""
         raise NotImplementedError
 
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
-        """Graph embeddings (B, D) from node embeddings (N, D)."""
+        """Return graph embeddings (B, D) from node embeddings (N, D)."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Exphormer: GraphGPS whose attention runs along the graph's edges, an expander's and those of virtual nodes."""
+"""Exphormer: GraphGPS with sparse attention along edges, expander edges and virtual nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from goodformer.spec import FeatureSpec
 class ExphormerLayer(nn.Module):
     """h_M = norm(h + MPNN(h)), h_T = norm(h + a), h' = norm(h_M + h_T + FFN(h_M + h_T)), [a; s'] = Attention([h; s]).
 
-    The states s of virtual nodes are what attention gives them, with nothing added.
+    The states s of virtual nodes are the attention output, without residual connection.
     """
 
     def __init__(self, dim: int, heads: int, *, norm: Norm, p: float, aggregation: Aggregation) -> None:
@@ -47,7 +47,7 @@ class ExphormerLayer(nn.Module):
         kinds: Tensor,
         edge_weight: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """Nodes (N, D) and virtual nodes (B * V, D), both anew."""
+        """Return updated nodes (N, D) and virtual nodes (B * V, D)."""
         a = self.attention(torch.cat((h, virtual)), connections, kinds)
         local = self.norm_local(h + self.drop_local(self.local(h, layout, connections.edges, edge_weight)))
         both = local + self.norm_attention(h + self.drop_attention(a[: len(h)]))
@@ -55,23 +55,23 @@ class ExphormerLayer(nn.Module):
 
 
 class Exphormer(GraphModel):
-    """h = L_L(... L_1(input(G))), layers of message passing beside sparse attention (`ExphormerLayer`), mean readout.
+    """h = L_L(... L_1(input(G))), layers of message passing and sparse attention (`ExphormerLayer`), mean readout.
 
     Nodes attend along three kinds of connections, each with learned vectors: the graph's own edges, an expander over
-    the nodes, and edges to and from each virtual node, whose first states are learned.
+    the nodes, and edges to and from each virtual node, whose initial states are learned.
 
-    The expander is a function of the graph (`goodformer.nn.expander`), counted anew for every batch and stored nowhere:
-    two sorts a cycle cost less than reading edges of another kind through the whole pipeline.
+    The expander is a function of the graph (`goodformer.nn.expander`), recomputed for every batch: two sorts per cycle
+    cost less than storing and loading a second kind of edges.
 
     Paper: Shirzad et al., "Exphormer: Sparse Transformers for Graphs", 2023.
-    Differs from the paper: the expander is a union of random Hamiltonian cycles (one of the authors' three ways), taken
-        as drawn, without a search for one with a larger spectral gap, and it has no self-loops; the largest logit is
-        taken off before the softmax instead of a small number added below it; an edge's vector has the kind's added.
-    Paper silent on: edge weights, which multiply attention along an edge as well as its message; GOOD data; sizes are
-        those of GraphGPS here, with its message passing (GIN).
+    Differs from the paper: the expander is a union of random Hamiltonian cycles (one of the authors' three ways), used
+        as drawn, without a search for a larger spectral gap, and without self-loops; the largest logit is subtracted
+        before the softmax instead of adding a small number to its denominator; an edge's vector includes its kind's.
+    Paper silent on: edge weights, which here multiply both the message and the attention of an edge; GOOD data; sizes
+        and message passing (GIN) are those of GraphGPS here.
     """
 
-    in_words = "As gps, but attends to few nodes only; choose it for large graphs."
+    in_words = "Like gps, but each node attends to few others; choose it for large graphs."
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Exphormer(GraphModel):
         dropout_rate: Rate = 0.2,
         norm: NormName = "batch",
         aggregation: AggregationName = "sum",
-        cycles: Annotated[int, Field(ge=0, description="Cycles of the expander; nodes have twice as many edges.")] = 5,
-        virtual_nodes: Annotated[int, Field(ge=0, description="Virtual nodes of each graph, joined to all nodes.")] = 1,
-        expander_seed: Annotated[int, Field(ge=0, description="Other numbers give other expanders.")] = 0,
+        cycles: Annotated[int, Field(ge=0, description="Cycles of the expander; each adds two edges per node.")] = 5,
+        virtual_nodes: Annotated[int, Field(ge=0, description="Virtual nodes per graph, connected to all nodes.")] = 1,
+        expander_seed: Annotated[int, Field(ge=0, description="Seed of the expander.")] = 0,
         inputs: Inputs = ("laplacian:8",),
     ) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Graph isomorphism networks, plain and with a virtual node: the backbones of the benchmark's baselines."""
+"""Graph isomorphism networks, with and without a virtual node: the models of the benchmark's baselines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class GIN(GraphModel):
     """h_(l+1) = dropout(ReLU(BN(MLP(h_l + sum of neighbours)))), no ReLU after the last layer; mean readout.
 
     Paper: Xu et al., "How Powerful are Graph Neural Networks?", 2019, with the layer order and sizes of the GOOD
-    benchmark (Gui et al., 2022): MLP of widths D, 2D, D with BatchNorm, edge features embedded anew in every layer.
+    benchmark (Gui et al., 2022): MLP of widths D, 2D, D with BatchNorm, a separate edge embedding in every layer.
     Differs from the paper: epsilon is fixed at 0, as in the benchmark.
     """
 
-    in_words = "Each node sums up its neighbours, again and again; the fastest, choose it first."
+    in_words = "Each layer sums the embeddings of neighbouring nodes; the fastest model and a good first choice."
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class GIN(GraphModel):
         return h
 
     def layer(self, depth: int, h: Tensor, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
-        """One layer: messages, BatchNorm, ReLU (not after the last), dropout."""
+        """Apply one layer: messages, BatchNorm, ReLU (not after the last), dropout."""
         h = self.norms[depth](self.layers[depth](h, layout, self.edges[depth](batch), edge_weight))
         return self.dropout(h if depth == len(self.layers) - 1 else h.relu())
 
@@ -64,13 +64,13 @@ class GIN(GraphModel):
 
 
 class VirtualNodeGIN(GIN):
-    """GIN with one more node per graph, joined to all: h += v before each layer but the first, v = MLP(v + sum h).
+    """GIN with a virtual node v per graph: h += v before each layer but the first, v = MLP(v + sum h).
 
     Paper: Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017, with the sizes of the GOOD benchmark:
     one MLP shared by all layers, and no update after the last.
     """
 
-    in_words = "gin with one more node joined to all others; choose it where distant parts of a graph matter."
+    in_words = "GIN with a virtual node connected to all nodes; choose it if distant parts of a graph interact."
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""GraphGPS: layers of message passing beside attention."""
+"""GraphGPS: message passing and attention in every layer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GraphGPS(GraphModel):
     """
 
     in_words = (
-        "Sums up neighbours and attends to all nodes, side by side; choose it for graphs of up to some hundred nodes."
+        "Combines message passing with attention between all nodes; choose it for graphs of up to a few hundred nodes."
     )
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Graphormer: plain transformer layers that see the graph through degrees and distances."""
+"""Graphormer: transformer layers with degree encodings and distance biases."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from goodformer.spec import FeatureSpec
 
 
 class Graphormer(GraphModel):
-    """[t; h] = Transformer_L(... Transformer_1([t; input + centrality], bias)), readout t, the graph's own token.
+    """[t; h] = Transformer_L(... Transformer_1([t; input + centrality], bias)), readout t, the graph token.
 
-    Attention logits are q_i . k_j / sqrt(d) + b[hops(i, j)] + c(i, j): a learned number for each distance and what the
-    edges on a shortest way carry; between token and nodes one learned number. All layers share them.
+    Attention logits are q_i . k_j / sqrt(d) + b[hops(i, j)] + c(i, j): a learned number per distance and the features
+    of edges on a shortest path; one learned number between token and nodes. All layers share them.
 
-    A model returns node embeddings, so these are moved within each graph until their mean is the token: h_v + t - mean
-    h. The mean over nodes is then the paper's readout, and methods that pool nodes themselves see both.
+    A model returns node embeddings, so these are shifted within each graph until their mean is the token: h_v + t -
+    mean h. The mean over nodes is then the paper's readout, also for methods that pool nodes themselves.
 
-    Distances are counted anew for every batch, hop by hop along all edges at once, and stored nowhere: all pairs do not
-    fit an attribute a node, it costs a few percent of a step, and edges that a method hides are truly gone. Degrees
-    and distances beyond the tables count as the last entry, so that graphs of any size can be read.
+    Distances are recomputed for every batch, because they depend on the edges that a method hides and have no fixed
+    size per node; this costs a few percent of a step. Degrees and distances beyond the tables use the last entry, so
+    graphs of any size are accepted.
 
     Paper: Ying et al., "Do Transformers Really Perform Badly for Graph Representation?", 2021.
-    Differs from the paper: c is the mean over all shortest ways instead of an arbitrary one, and 0 for pairs more than
-        ``edge_hops`` apart; pairs at the largest distance are not cut off from each other.
+    Differs from the paper: c is the mean over all shortest paths instead of an arbitrary one, and 0 for pairs more than
+        ``edge_hops`` apart; pairs at the largest distance still attend to each other.
     Paper silent on: edge weights (see `StructureBias`), GOOD data; sizes are those of GraphGPS here.
     """
 
-    in_words = "All nodes attend to each other, the nearer the more if that helps; choose it for small graphs."
+    in_words = "Attention between all nodes with a learned bias per distance; choose it for small graphs."
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Graphormer(GraphModel):
         layers: Layers = 4,
         dropout_rate: Rate = 0.2,
         max_distance: Annotated[
-            int, Field(ge=1, le=250, description="Hops told apart; farther pairs count as so many.")
+            int, Field(ge=1, le=250, description="Largest distance in hops; farther pairs share its bias.")
         ] = 20,
-        max_degree: Annotated[int, Field(ge=1, description="Degrees told apart; larger ones count as this.")] = 63,
-        edge_hops: Annotated[int, Field(ge=0, description="Longest ways whose edges' features are read.")] = 5,
+        max_degree: Annotated[int, Field(ge=1, description="Largest degree; larger ones share its vector.")] = 63,
+        edge_hops: Annotated[int, Field(ge=0, description="Longest path whose edge features are used.")] = 5,
         pooling: Annotated[
-            Literal["token", "mean"], Field(description="Readout: the graph's own token, or the mean over nodes.")
+            Literal["token", "mean"], Field(description="Readout: the graph token, or the mean over nodes.")
         ] = "token",
         inputs: Inputs = (),
     ) -> None:
@@ -75,7 +75,7 @@ class Graphormer(GraphModel):
         self.apply(self._start)
 
     def _start(self, module: nn.Module) -> None:
-        """Initial weights as in the paper: small, and smaller the deeper the model."""
+        """Initialise weights as in the paper: normal, with a standard deviation that shrinks with depth."""
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.02 / len(self.layers) ** 0.5)
             if module.bias is not None:
@@ -84,7 +84,7 @@ class Graphormer(GraphModel):
             nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
-        """Node embeddings (N, D), their mean over a graph its token."""
+        """Node embeddings (N, D), whose mean over a graph is its token."""
         layout = Layout(batch)
         h, bias = self._tokens(batch, layout, edge_weight), self._biases(batch, layout, edge_weight)
         for layer in self.layers:
@@ -100,14 +100,14 @@ class Graphormer(GraphModel):
         return mean_nodes(h, Layout(batch))
 
     def _tokens(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
-        """The graph's token and its nodes (B, 1 + n, D)."""
+        """Return the graph token and the nodes (B, 1 + n, D)."""
         h = self.nodes(batch)
         weight = h.new_ones(layout.src.numel()) if edge_weight is None else edge_weight
         padded = layout.pad(h + self.centrality(layout, weight))
         return torch.cat((self.token.expand(layout.num_graphs, -1, -1), padded), 1)
 
     def _biases(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
-        """What is added to the logits of token and nodes (B, H, 1 + n, 1 + n), ``NEVER`` at keys that are padding."""
+        """Return the biases of the logits of token and nodes (B, H, 1 + n, 1 + n), ``NEVER`` at padding keys."""
         between = self.bias(layout, self.edges(batch), edge_weight)  # (B, H, n, n)
         token = between.new_ones(1 + layout.width, 1 + layout.width)
         token[1:, 1:] = 0

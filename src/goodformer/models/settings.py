@@ -1,4 +1,4 @@
-"""Settings that several models share: type, range and help sentence of each."""
+"""Settings shared by several models: type, range and help sentence of each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Layers = Annotated[int, Field(ge=1, description="Number of layers.")]
 Rate = Annotated[float, Field(ge=0, lt=1, description="Dropout rate.")]
 Inputs = Annotated[
     Sequence[str],
-    Field(description="Computed node attributes added to the input, as [name:width, ...]."),
+    Field(description="Encodings added to the node input, as [name:width, ...]."),
 ]
-Heads = Annotated[int, Field(ge=1, description="Attention heads; the width must be a multiple.")]
+Heads = Annotated[int, Field(ge=1, description="Attention heads; dim must be a multiple of this.")]
 NormName = Annotated[Norm, Field(description="Normalisation: layer, batch or none.")]
 AggregationName = Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")]
-CombineName = Annotated[Combine, Field(description="How messages and attention are joined: sum or concat.")]
+CombineName = Annotated[Combine, Field(description="How messages and attention are combined: sum or concat.")]

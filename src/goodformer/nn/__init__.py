@@ -1,1 +1,1 @@
-"""Layers: tensors with an equation number."""
+"""Layers: learnable modules and functions on tensors, one equation each."""

@@ -9,11 +9,11 @@ from torch.nn import functional as F
 from goodformer.nn.layout import Layout
 
 NEVER = -1e9
-"""Logit of a pair that must not attend. Finite, so that a row of padding yields numbers instead of NaN."""
+"""Logit of a masked pair. It is finite, so that a row of padding yields numbers instead of NaN."""
 
 
 def key_bias(layout: Layout, node_weight: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Added to every logit of a key (B, 1, 1, n): log of the node's weight, ``NEVER`` where there is no node."""
+    """Return the bias added to every logit of a key (B, 1, 1, n): log of the node weight, ``NEVER`` for padding."""
     if node_weight is None:
         bias = torch.zeros(layout.mask.shape, dtype=dtype, device=layout.mask.device)
     else:
@@ -22,9 +22,9 @@ def key_bias(layout: Layout, node_weight: Tensor | None, dtype: torch.dtype) -> 
 
 
 class Attention(nn.Module):
-    """softmax(Q K^T / sqrt(d_K)) V over each graph's nodes, H heads, with output projection.
+    """softmax(Q K^T / sqrt(d_K)) V over the nodes of each graph, H heads, with output projection.
 
-    Where nodes are weighted, key j counts w_j times, so that a node of weight 0 is not seen.
+    With node weights, key j counts w_j times; a node of weight 0 is ignored.
     """
 
     def __init__(self, dim: int, heads: int) -> None:
@@ -45,6 +45,6 @@ class Attention(nn.Module):
 
 
 def split_heads(padded: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
-    """(B, n, parts * D) -> ``parts`` tensors (B, H, n, D/H)."""
+    """Split (B, n, parts * D) into ``parts`` tensors (B, H, n, D/H)."""
     size, width = padded.shape[:2]
     return padded.view(size, width, parts, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)

@@ -1,4 +1,4 @@
-"""Vectors of earlier batches, kept for later ones."""
+"""Memory bank of vectors from earlier batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Bank(nn.Module):
-    """The last ``size`` vectors seen, first in, first out. They are a buffer, so a resumed run goes on with them."""
+    """First-in, first-out memory of the last ``size`` vectors. It is a buffer, so a resumed run continues with it."""
 
     rows: Tensor
     seen: Tensor
@@ -19,7 +19,7 @@ class Bank(nn.Module):
 
     @torch.no_grad()
     def push(self, rows: Tensor) -> None:
-        """Put rows (B, D) in the place of the oldest."""
+        """Replace the oldest rows by the given rows (B, D)."""
         size = len(self.rows)
         kept = rows[-size:]
         place = (self.seen + torch.arange(len(kept), device=rows.device)) % size
@@ -27,6 +27,6 @@ class Bank(nn.Module):
         self.seen += len(kept)
 
     def draw(self, count: int) -> Tensor:
-        """Different rows at random, ``count`` of them or as many as there are, without gradient."""
+        """Draw up to ``count`` different rows at random, without gradient."""
         there = min(int(self.seen), len(self.rows))
         return self.rows[torch.randperm(there, device=self.rows.device)[:count]]

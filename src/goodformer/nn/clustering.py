@@ -1,4 +1,4 @@
-"""K-means, all restarts at once."""
+"""K-means with all restarts computed at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch.nn import functional as F
 
 @torch.no_grad()
 def k_means(rows: Tensor, clusters: int, restarts: int = 10, steps: int = 20) -> Tensor:
-    """Centres (K, D) with the least sum over rows (R, D) of the squared distance to the nearest of them, as far found.
+    """Return K centres (K, D) of rows (R, D) that minimise the summed squared distance to the nearest centre.
 
-    Lloyd's algorithm from k-means++ starts (Arthur & Vassilvitskii, 2007), the best of ``restarts``. A cluster that
-    loses all rows stays where it is.
+    Lloyd's algorithm from k-means++ starts (Arthur & Vassilvitskii, 2007); the best of ``restarts`` is returned. The
+    centre of an empty cluster does not move.
     """
     centres = _starts(rows, clusters, restarts)  # (S, K, D)
     for _ in range(steps):
@@ -24,12 +24,12 @@ def k_means(rows: Tensor, clusters: int, restarts: int = 10, steps: int = 20) ->
 
 
 def nearest(rows: Tensor, centres: Tensor) -> Tensor:
-    """The number of the nearest centre of each row (R,)."""
+    """Return the index of the nearest centre of each row (R,)."""
     return _squares(rows, centres[None])[0].argmin(-1)
 
 
 def _starts(rows: Tensor, clusters: int, restarts: int) -> Tensor:
-    """Rows drawn one after the other, each with probability proportional to its squared distance to those before."""
+    """Draw k-means++ starts: each row with probability proportional to its squared distance to the previous ones."""
     first = torch.randint(len(rows), (restarts,), device=rows.device)
     centres = rows[first][:, None]  # (S, 1, D)
     for _ in range(clusters - 1):
@@ -39,5 +39,5 @@ def _starts(rows: Tensor, clusters: int, restarts: int) -> Tensor:
 
 
 def _squares(rows: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances of rows (R, D) to centres (S, K, D), as (S, R, K)."""
+    """Return the squared distances of rows (R, D) to centres (S, K, D), as (S, R, K)."""
     return torch.cdist(rows, centres, compute_mode="donot_use_mm_for_euclid_dist").square()

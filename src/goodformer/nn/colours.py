@@ -1,4 +1,4 @@
-"""Colours that tell nodes apart by structure and inputs: randomness that belongs to a graph, not to its numbering."""
+"""Colour refinement: hashes of nodes that depend on structure and inputs, not on the numbering of nodes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from goodformer.nn.layout import Layout
 
 
 def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
-    """Integer colours (N,) such that nodes of different colour differ in inputs or neighbourhood.
+    """Return integer colours (N,); nodes of different colour differ in inputs or neighbourhood.
 
-    Colour refinement by hashing: integer arithmetic that wraps around is exact and independent of summation order.
+    Hashes use wrapping integer arithmetic, which is exact and independent of the order of summation.
     """
     rounded = (inputs.detach().double() * 4096).round().long()  # (N, D)
     columns = torch.arange(rounded.shape[1], device=inputs.device)
@@ -23,7 +23,7 @@ def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
 
 
 def rank_nodes(colour: Tensor, layout: Layout) -> Tensor:
-    """The place of every node (N,) in the order of colours of its graph; equal colours in the order of numbers."""
+    """Return the rank of every node (N,) by colour within its graph; ties keep the order of node numbers."""
     by_colour = colour.argsort(stable=True)
     order = by_colour[layout.graph[by_colour].argsort(stable=True)]  # by graph, then colour, then number
     return torch.empty_like(order).scatter_(0, order, layout.local)

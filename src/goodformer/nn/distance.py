@@ -1,4 +1,4 @@
-"""Hops between the nodes of each graph, and what lies on the way, from the edges of a whole batch at once."""
+"""Shortest-path distances and path features, computed for a whole batch at once."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from torch import Tensor
 
 from goodformer.nn.layout import Layout
 
-# The one reduction of bytes that torch has; it says once a process that it may still change.
+# index_reduce is the only reduction of bytes in torch; it warns once per process that its interface may change.
 warnings.filterwarnings("ignore", message=r"index_reduce\(\) is in beta")
 
 
 def hop_distances(layout: Layout, cap: int, keep: Tensor | None = None) -> Tensor:
-    """Hops to every node from every node of its graph, (N, n): row = target, column = source's place in its graph.
+    """Return the hops between all nodes of each graph, (N, n): row = target, column = index of the source in its graph.
 
-    The search moves one hop at a time along all edges of all graphs, at most ``cap`` times. Pairs farther apart count
-    as ``cap``, pairs without a way between them (and the columns of padding) as ``cap + 1``.
+    A breadth-first search moves along all edges of all graphs, at most ``cap`` times. Pairs farther apart count as
+    ``cap``; disconnected pairs and the columns of padding as ``cap + 1``.
 
     Args:
-        layout: Where nodes and edges are.
-        cap: The largest distance told apart, at most 250.
-        keep: Edges that are there, (E,); all where not given.
+        layout: Positions of nodes and edges.
+        cap: The largest distance that is distinguished, at most 250.
+        keep: Mask of the edges to use, (E,); all by default.
     """
     src, dst = (layout.src, layout.dst) if keep is None else (layout.src[keep], layout.dst[keep])
-    # Bytes: the search reads and writes its (E, n) entries at every hop.
+    # Bytes, because the search reads and writes its (E, n) entries at every hop.
     hops = torch.full((layout.num_nodes, layout.width), cap + 1, dtype=torch.uint8, device=src.device)
     hops.scatter_(1, layout.local[:, None], 0)
     front = hops == 0
@@ -40,16 +40,16 @@ def hop_distances(layout: Layout, cap: int, keep: Tensor | None = None) -> Tenso
 
 
 def same_component(layout: Layout, src: Tensor, dst: Tensor) -> Tensor:
-    """Whether two nodes are joined by some way along the given edges, in whichever direction, (B, n, n)."""
+    """Return whether two nodes are connected by the given edges, ignoring their direction, (B, n, n)."""
     label = components(layout.num_nodes, src, dst) + 1
     padded = layout.pad(label[:, None])[..., 0]  # (B, n), 0 where there is no node
     return (padded[:, :, None] == padded[:, None]) & (padded > 0)[:, None]
 
 
 def components(nodes: int, src: Tensor, dst: Tensor) -> Tensor:
-    """The smallest node number in the connected component of every node (N,).
+    """Return the smallest node number in the connected component of every node (N,).
 
-    Labels fall to the smallest one beside them and then to that one's own label, which halves the ways left.
+    Each round takes the smallest label among neighbours and then follows labels once, which halves path lengths.
     """
     label = torch.arange(nodes, device=src.device)
     while True:
@@ -61,23 +61,22 @@ def components(nodes: int, src: Tensor, dst: Tensor) -> Tensor:
 
 
 def path_means(edges: Tensor, maps: Tensor, hops: Tensor, layout: Layout, keep: Tensor | None = None) -> Tensor:
-    """(1/d) sum_k W_k e_k over the k-th edges of a shortest way of d hops, (N, n, H); 0 beyond the number of maps.
+    """Return (1/d) sum_k W_k e_k over the k-th edges of a shortest path of d hops, (N, n, H); 0 beyond K hops.
 
-    Where several edges are last edges of shortest ways, their mean counts, so that no way is preferred and nothing
-    depends on how nodes are numbered.
+    If several edges end a shortest path, their mean is used, so the result does not depend on node numbering.
 
     Args:
-        edges: e of every edge, (E, H).
-        maps: W_k of the first, second, ... edge of a way, (K, H, H).
-        hops: Distances, as `hop_distances` gives them, (N, n).
-        layout: Where nodes and edges are.
-        keep: Edges that are there, (E,); all where not given.
+        edges: Edge features e, (E, H).
+        maps: W_k of the first, second, ... edge of a path, (K, H, H).
+        hops: Distances from `hop_distances`, (N, n).
+        layout: Positions of nodes and edges.
+        keep: Mask of the edges to use, (E,); all by default.
     """
     there = torch.ones_like(layout.src, dtype=torch.bool) if keep is None else keep
     total = sums = edges.new_zeros(*hops.shape, edges.shape[1])  # (N, n, H)
     before, after = hops[layout.src], hops[layout.dst]  # (E, n)
     for hop, matrix in enumerate(maps.unbind(0), start=1):
-        # Edges that end a shortest way of so many hops, (E, n).
+        # Edges that end a shortest path of this many hops, (E, n).
         last = ((before == hop - 1) & (after == hop) & there[:, None]).to(edges)
         ways = (sums[layout.src] + (edges @ matrix)[:, None]) * last[..., None]  # (E, n, H)
         count = edges.new_zeros(hops.shape).index_add(0, layout.dst, last).clamp(min=1)

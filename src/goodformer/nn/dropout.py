@@ -1,4 +1,4 @@
-"""Dropout whose random numbers cost an eighth of the usual ones on a CPU."""
+"""Dropout that draws one random byte per entry, an eighth of the usual cost on a CPU."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 class ByteDropout(nn.Module):
-    """Zero each entry with probability p, rounded to 1/256: one 64-bit random number serves eight entries."""
+    """Dropout with probability p, rounded to 1/256: one 64-bit random number serves eight entries."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.cut = round(p * 256)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape, entries dropped in training and the rest scaled so that the mean stays."""
+        """Drop entries in training and scale the rest to keep the mean; the shape stays."""
         if not self.training or not self.cut:
             return x
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
@@ -25,5 +25,5 @@ class ByteDropout(nn.Module):
 
 
 def dropout(p: float) -> nn.Module:
-    """A dropout layer, or nothing at all for p = 0."""
+    """Return a dropout layer, or the identity for p = 0."""
     return ByteDropout(p) if p else nn.Identity()

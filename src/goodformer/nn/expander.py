@@ -1,4 +1,4 @@
-"""Expander graphs over the nodes of each graph of a batch: few edges, short ways."""
+"""Expander graphs over the nodes of each graph: sparse graphs with short paths."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from goodformer.nn.layout import Layout
 
 
 def expander_edges(layout: Layout, inputs: Tensor, cycles: int, seed: int = 0, rounds: int = 6) -> Tensor:
-    """Edges (2, K) of the union of random Hamiltonian cycles over each graph, both directions.
+    """Return the edges (2, K), both directions, of a union of random Hamiltonian cycles over each graph.
 
-    Every node has 2 * ``cycles`` neighbours, counted as often as cycles join them; such a union is an expander with
-    high probability. A graph too small for so many neighbours is joined completely.
+    Every node has 2 * ``cycles`` neighbours, with multiplicity; such a union is an expander with high probability. A
+    graph too small for so many neighbours becomes a complete graph.
 
-    The cycles of a graph follow from a hash of the graph: they are the same in every epoch, alone or in any batch, and
-    move along when nodes are renumbered, up to nodes that colour refinement cannot tell apart.
+    The cycles derive from a hash of the graph: they are the same in every epoch and every batch, and renumbering the
+    nodes renumbers them, up to nodes that colour refinement cannot distinguish.
 
     Args:
-        layout: Where nodes and edges are.
-        inputs: Node features (N, F), which tell nodes apart beside the structure.
+        layout: Positions of nodes and edges.
+        inputs: Node features (N, F), which enter the hash.
         cycles: Number of cycles.
-        seed: Other numbers give other cycles.
-        rounds: Of colour refinement.
+        seed: Seed of the hash.
+        rounds: Rounds of colour refinement.
     """
     enough = layout.sizes > 2 * cycles + 1  # (B,)
     order = _orders(layout, refine_colours(layout, inputs, rounds), cycles, seed)  # (cycles, N)
@@ -34,7 +34,7 @@ def expander_edges(layout: Layout, inputs: Tensor, cycles: int, seed: int = 0, r
 
 
 def _orders(layout: Layout, colour: Tensor, count: int, seed: int) -> Tensor:
-    """Random orders of the nodes of each graph, graph after graph, (count, N)."""
+    """Return ``count`` random orders of the nodes of each graph, (count, N)."""
     about = torch.zeros_like(layout.sizes).index_add(0, layout.graph, mix(colour))  # a hash of each graph, (B,)
     draws = torch.arange(count, device=colour.device)[:, None] + 1_000_003 * (seed + 1)
     key = mix(mix(rank_nodes(colour, layout) + mix(draws)) ^ about[layout.graph])  # (count, N)
@@ -43,14 +43,14 @@ def _orders(layout: Layout, colour: Tensor, count: int, seed: int) -> Tensor:
 
 
 def _next_place(layout: Layout) -> Tensor:
-    """The place after each place (N,) around the circle of its graph."""
+    """Return the position after each position (N,) on the cycle of its graph."""
     place = torch.arange(layout.num_nodes, device=layout.graph.device)
     last = layout.local == layout.sizes[layout.graph] - 1
     return torch.where(last, place - layout.local, place + 1)
 
 
 def _all_pairs(layout: Layout, chosen: Tensor) -> Tensor:
-    """Every pair of different nodes of the chosen graphs (B,), as edges (2, K)."""
+    """Return all pairs of different nodes of the chosen graphs (B,), as edges (2, K)."""
     width = int(layout.sizes[chosen].max()) if bool(chosen.any()) else 0
     node = (layout.mask & chosen[:, None])[:, :width]  # (B, w)
     pairs = node[:, :, None] & node[:, None] & ~torch.eye(width, dtype=torch.bool, device=node.device)

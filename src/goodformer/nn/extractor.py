@@ -1,4 +1,4 @@
-"""Scores of edges from the embeddings of their ends."""
+"""Edge scores from the embeddings of their end nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from goodformer.nn.layout import Layout
 
 
 def instance_norm(rows: Tensor, graph: Tensor, graphs: int, epsilon: float = 1e-5) -> Tensor:
-    """Rows (E, D) with mean 0 and variance 1 in every column of every graph; ``graph`` (E,) says whose a row is."""
+    """Normalise rows (E, D) to mean 0 and variance 1 per column and graph; ``graph`` (E,) assigns rows to graphs."""
     count = rows.new_zeros(graphs, 1).index_add(0, graph, rows.new_ones(len(rows), 1)).clamp(min=1)
     centred = rows - (rows.new_zeros(graphs, rows.shape[1]).index_add(0, graph, rows) / count)[graph]
     variance = torch.zeros_like(count).expand(-1, rows.shape[1]).index_add(0, graph, centred**2) / count
@@ -22,8 +22,8 @@ def instance_norm(rows: Tensor, graph: Tensor, graphs: int, epsilon: float = 1e-
 class EdgeExtractor(nn.Module):
     """a_uv = MLP([h_u; h_v]) of widths 2D, 4D, D, 1; each hidden layer: linear, InstanceNorm, ReLU, dropout.
 
-    InstanceNorm sees the edges of one graph, so that no edge can be important but against the others of its graph.
-    Layers before it have no bias, which it would take away.
+    InstanceNorm runs over the edges of one graph, so an edge is important only relative to the others of its graph.
+    Layers before it have no bias, because it would cancel one.
     """
 
     def __init__(self, dim: int, p: float) -> None:

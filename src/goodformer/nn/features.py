@@ -1,4 +1,4 @@
-"""Input layers: what nodes and edges carry, as vectors of the model's width."""
+"""Input layers: map node and edge features to vectors of the model's width."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from goodformer.spec import Encoding, Features, FeatureSpec
 
 
 class CodeEmbedding(nn.Module):
-    """The sum of one learned vector a categorical column; codes beyond those known share the last vector."""
+    """Sum of one learned vector per categorical column; codes out of range share the last vector."""
 
     start: Tensor
     last: Tensor
@@ -32,14 +32,14 @@ class CodeEmbedding(nn.Module):
 
 
 def embedding(features: Features, dim: int) -> nn.Module:
-    """The input layer for node or edge features of one kind."""
+    """Return the input layer for node or edge features of one kind."""
     if features.kind == "categorical":
         return CodeEmbedding(features.sizes, dim)
     return nn.Linear(max(len(features.sizes), 1), dim)
 
 
 class SignNet(nn.Module):
-    """rho([phi(v_1) + phi(-v_1), ..., phi(v_k) + phi(-v_k)]): eigenvectors v whatever their signs.
+    """rho([phi(v_1) + phi(-v_1), ..., phi(v_k) + phi(-v_k)]): independent of the signs of the eigenvectors v.
 
     Paper: Lim et al., "Sign and Basis Invariant Networks for Spectral Graph Representation Learning", 2023, with an MLP
     for phi.
@@ -59,8 +59,8 @@ class SignNet(nn.Module):
 class NodeInput(nn.Module):
     """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes.
 
-    The signs of eigenvectors mean nothing: in training those of ``laplacian:k`` are flipped at random, graph by graph
-    and column by column (Dwivedi & Bresson, 2021). ``signnet:k`` stands for the same encoding read by `SignNet`.
+    The signs of eigenvectors are arbitrary: in training those of ``laplacian:k`` are flipped at random per graph and
+    column (Dwivedi & Bresson, 2021). ``signnet:k`` reads the same encoding with `SignNet`.
 
     Attributes:
         encodings: Computed attributes the batch must carry, as ``name:width``.
@@ -91,13 +91,13 @@ class NodeInput(nn.Module):
 
 
 def flip_signs(vectors: Tensor, graph: Tensor, graphs: int) -> Tensor:
-    """Each column of each graph's vectors (N, k), times +1 or -1 drawn from torch's generator, which a run seeds."""
+    """Multiply each column of each graph's vectors (N, k) by a random sign from torch's global generator."""
     signs = torch.randint(0, 2, (graphs, vectors.shape[1]), device=vectors.device) * 2 - 1
     return vectors * signs[graph]
 
 
 class EdgeInput(nn.Module):
-    """Edge vectors (E, D), or None where edges carry nothing."""
+    """Input layer of edges; returns None if edges have no features."""
 
     def __init__(self, spec: FeatureSpec, dim: int) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ Combine = Literal["sum", "concat"]
 class GPSLayer(nn.Module):
     """h_M = norm(h + MPNN(h)), h_T = norm(h + Attention(h)), h' = norm(h_M + h_T + FFN(h_M + h_T)).
 
-    With ``combine="concat"`` the two are joined by a linear map of [h_M, h_T] instead of their sum.
+    With ``combine="concat"`` a linear map of [h_M, h_T] replaces their sum.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Gradients that are scaled on their way back."""
+"""Scaling of gradients in the backward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class _Scaled(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a number."""
+    """Identity whose gradient is multiplied by a number."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float | Tensor) -> Tensor:
@@ -22,8 +22,8 @@ class _Scaled(torch.autograd.Function):
 
 
 def scale_gradient(x: Tensor, scale: float | Tensor) -> Tensor:
-    """x itself; its gradient is multiplied by ``scale``: 1 passes, 0 cuts, -1 reverses (Ganin & Lempitsky, 2015).
+    """Return x with its gradient multiplied by ``scale``: 1 passes, 0 cuts, -1 reverses (Ganin & Lempitsky, 2015).
 
-    A tensor is read when the gradient flows, so that it may depend on what happens to x.
+    A tensor is read in the backward pass, so it may depend on computations after x.
     """
     return _Scaled.apply(x, scale)

@@ -1,4 +1,4 @@
-"""Attention that is told the structure of the graph by biases (Ying et al., 2021)."""
+"""Graphormer's attention: graph structure enters as biases (Ying et al., 2021)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from goodformer.nn.layout import Layout
 
 
 class Centrality(nn.Module):
-    """z_in[in-degree] + z_out[out-degree] of every node; degrees beyond the last one known share its vector.
+    """z_in[in-degree] + z_out[out-degree] of every node; larger degrees share the last vector.
 
-    Where edges are weighted, degrees are sums of weights, and what lies between two degrees is interpolated.
+    With edge weights, degrees are sums of weights, and values between two degrees are interpolated.
     """
 
     def __init__(self, dim: int, degrees: int) -> None:
@@ -30,7 +30,7 @@ class Centrality(nn.Module):
 
 
 def _between(table: nn.Embedding, degree: Tensor) -> Tensor:
-    """The vector of a degree (N,), interpolated between the two whole degrees beside it, (N, D)."""
+    """Return the vectors of degrees (N,), interpolated between the two nearest integers, (N, D)."""
     known = degree.clamp(0, table.num_embeddings - 1)
     low = known.detach().floor()
     low_vector, high_vector = table(low.long()), table(known.detach().ceil().long())
@@ -38,14 +38,13 @@ def _between(table: nn.Embedding, degree: Tensor) -> Tensor:
 
 
 class StructureBias(nn.Module):
-    """b_h[hops(i, j)] + c_h(i, j), what is added to the attention logit of node i to node j in head h.
+    """b_h[hops(i, j)] + c_h(i, j), the bias of the attention logit from node i to node j in head h.
 
-    b has an entry for each number of hops to ``cap`` (which stands for farther pairs too) and one for pairs that are
-    not joined. Where edges carry features e, c(i, j) = (1/d) sum_k W_k e_k over a shortest way, if of at most
-    ``cap_edges`` hops.
+    b has one entry per number of hops up to ``cap``, which also serves farther pairs, and one for disconnected pairs.
+    If edges have features e, c(i, j) = (1/d) sum_k W_k e_k over a shortest path of at most ``cap_edges`` hops.
 
-    An edge of weight w blends b at its ends between one hop (w = 1) and not joined, and scales e; an edge of weight 0
-    is not there: distances are counted without it.
+    An edge of weight w interpolates b at its ends between one hop (w = 1) and disconnected, and scales e. An edge of
+    weight 0 is treated as absent, also for distances.
     """
 
     def __init__(self, heads: int, cap: int, cap_edges: int) -> None:
@@ -55,7 +54,7 @@ class StructureBias(nn.Module):
         self.maps = nn.Parameter(torch.randn(cap_edges, heads, heads) * 0.02) if cap_edges else None
 
     def forward(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Tensor:
-        """Edge features (E, H) and weights (E,), each where there are any -> (B, H, n, n)."""
+        """Optional edge features (E, H) and weights (E,) -> (B, H, n, n)."""
         keep = None if weight is None else weight.detach() > 0
         hops = hop_distances(layout, self.cap, keep)  # (N, n)
         bias = self.by_distance(hops)  # (N, n, H)
@@ -67,7 +66,7 @@ class StructureBias(nn.Module):
         return layout.pad(bias).permute(0, 3, 1, 2)
 
     def _loosened(self, layout: Layout, weight: Tensor) -> Tensor:
-        """(1 - w) (b[not joined] - b[1]) at the pairs that edges of weight w > 0 join, (N, n, H)."""
+        """Return (1 - w) (b[disconnected] - b[1]) at pairs connected by an edge of weight w > 0, (N, n, H)."""
         slack = torch.where(weight > 0, 1 - weight, 0.0)  # (E,)
         place = layout.dst * layout.width + layout.local[layout.src]
         at_pairs = weight.new_zeros(layout.num_nodes * layout.width).index_add(0, place, slack)

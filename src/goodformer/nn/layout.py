@@ -1,6 +1,6 @@
-"""Where the nodes of a batch of graphs stand in a padded tensor: computed once a batch, passed down.
+"""Positions of the nodes of a batch in a padded tensor, computed once per batch and passed to every layer.
 
-Letters used in shapes throughout: N nodes, E edges, B graphs, n padded nodes a graph, H heads, D width, C classes.
+Letters used in shapes throughout: N nodes, E edges, B graphs, n padded nodes per graph, H heads, D width, C classes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch_geometric.data import Batch
 
 
 class _Pad(torch.autograd.Function):
-    """Rows to their places in a zero tensor. Places are distinct, so the gradient is a plain gather."""
+    """Scatter of rows into a zero tensor. Positions are distinct, so the gradient is a gather."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, place: Tensor, size: int) -> Tensor:
@@ -26,7 +26,7 @@ class _Pad(torch.autograd.Function):
 
 
 class _Unpad(torch.autograd.Function):
-    """Rows from their places. Places are distinct, so the gradient is a copy, not a sum."""
+    """Gather of rows. Positions are distinct, so the gradient is a copy instead of a sum."""
 
     @staticmethod
     def forward(ctx: Any, padded: Tensor, place: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class Layout:
         self.src, self.dst = batch.edge_index[0], batch.edge_index[1]
 
     def pad(self, rows: Tensor) -> Tensor:
-        """(N, D) -> (B, n, D), zero where there is no node."""
+        """(N, D) -> (B, n, D), zero at padding."""
         padded: Tensor = _Pad.apply(rows, self.place, self.num_graphs * self.width)
         return padded.view(self.num_graphs, self.width, *rows.shape[1:])
 
@@ -72,7 +72,7 @@ class Layout:
         return _Unpad.apply(padded.reshape(-1, *padded.shape[2:]), self.place)
 
     def pairs(self, source: Tensor, target: Tensor) -> Tensor:
-        """Positions of node pairs (target row, source column) in a flattened (B, n, n) tensor."""
+        """Return the positions of node pairs (row = target, column = source) in a flattened (B, n, n) tensor."""
         return self.place[target] * self.width + self.local[source]
 
     def edge_values(self, square: Tensor) -> Tensor:
@@ -80,13 +80,13 @@ class Layout:
         return square.reshape(-1)[self.pairs(self.src, self.dst)]
 
     def undirected(self) -> tuple[Tensor, int]:
-        """A number for every edge (E,), equal for the two directions of a pair, and how many numbers there are."""
+        """Return an index per edge (E,), equal for both directions of a pair, and the number of pairs."""
         first, second = torch.minimum(self.src, self.dst), torch.maximum(self.src, self.dst)
         values, number = (first * self.num_nodes + second).unique(return_inverse=True)
         return number, values.numel()
 
     def twice(self) -> Layout:
-        """The layout of two copies of every graph, all first copies before all second ones."""
+        """Return the layout of two copies of the batch, one after the other."""
         twin = object.__new__(Layout)
         twin.num_nodes, twin.num_graphs, twin.width = 2 * self.num_nodes, 2 * self.num_graphs, self.width
         twin.sizes, twin.local, twin.mask = (torch.cat((part, part)) for part in (self.sizes, self.local, self.mask))

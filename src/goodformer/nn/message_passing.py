@@ -1,4 +1,4 @@
-"""Messages along weighted edges."""
+"""Message passing along weighted edges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Aggregation = Literal["sum", "mean", "log"]
 def gather_messages(
     h: Tensor, layout: Layout, edges: Tensor | None, weight: Tensor | None, aggregation: Aggregation
 ) -> Tensor:
-    """Aggregate over the neighbours u of v: w_uv h_u, or w_uv ReLU(h_u + e_uv) where edges carry e, as (N, D).
+    """Aggregate w_uv h_u, or w_uv ReLU(h_u + e_uv) with edge features e, over the neighbours u of v, as (N, D).
 
     ``sum`` adds, ``mean`` divides by the weighted degree d, and ``log`` multiplies the mean by log(1 + d), which grows
-    with the degree but is not swamped by the hub of a star it has never seen.
+    with the degree but stays moderate at hubs larger than any in training.
     """
     messages = h.index_select(0, layout.src)  # (E, D)
     if edges is not None:
@@ -39,10 +39,10 @@ def _ones(layout: Layout, like: Tensor) -> Tensor:
 
 
 class GIN(nn.Module):
-    """h'_v = MLP(h_v + sum_u w_uv m_uv) with m_uv = h_u, or ReLU(h_u + e_uv) where edges carry features (GINE).
+    """h'_v = MLP(h_v + sum_u w_uv m_uv) with m_uv = h_u, or ReLU(h_u + e_uv) with edge features (GINE).
 
     Args:
-        mlp: What follows the sum.
+        mlp: Network applied to the sum.
         aggregation: How messages are combined.
     """
 

@@ -1,4 +1,4 @@
-"""The two-layer perceptron that most layers end in."""
+"""Two-layer perceptron."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from goodformer.nn.dropout import dropout
 
 
 def mlp(dim: int, hidden: int, out: int, p: float = 0.0) -> nn.Sequential:
-    """Linear, ReLU, dropout, Linear."""
+    """Return Linear, ReLU, dropout, Linear."""
     return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), dropout(p), nn.Linear(hidden, out))

@@ -1,4 +1,4 @@
-"""Vector quantisation with codes that follow what they stand for (van den Oord et al., 2017)."""
+"""Vector quantisation with codes that are running means (van den Oord et al., 2017)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 ROWS = 4096
-"""Rows compared with all codes at once: bounds the memory, whatever the batch."""
+"""Rows compared with all codes at once, to bound memory."""
 
 
 class Quantiser(nn.Module):
-    """q(h) = the code nearest to h; the gradient passes as if q(h) were h.
+    """q(h) = the code nearest to h; the gradient passes straight through.
 
     Codes are running means: n_k <- d n_k + (1 - d) |S_k|, m_k <- d m_k + (1 - d) sum of S_k, e_k = m_k / n_k, where S_k
-    are the rows of a training batch nearest to code k. A code without such rows stays as it is.
+    are the rows of a training batch nearest to code k. A code without such rows does not move.
     """
 
     codes: Tensor
@@ -39,13 +39,13 @@ class Quantiser(nn.Module):
 
     @torch.no_grad()
     def nearest(self, h: Tensor) -> Tensor:
-        """The number of the code at the smallest Euclidean distance of each row (N,)."""
+        """Return the index of the nearest code of each row (N,), by Euclidean distance."""
         length = (self.codes**2).sum(1)  # (K,)
         return torch.cat([(length - 2 * rows @ self.codes.T).argmin(1) for rows in h.split(ROWS)])
 
     @torch.no_grad()
     def _follow(self, h: Tensor, index: Tensor) -> None:
-        """Move the codes towards the rows they stand for."""
+        """Move the codes towards the rows assigned to them."""
         members = torch.zeros_like(self.counts).index_add(0, index, h.new_ones(len(index)))
         self.counts.lerp_(members, 1 - self.decay)
         self.sums.lerp_(torch.zeros_like(self.sums).index_add(0, index, h), 1 - self.decay)

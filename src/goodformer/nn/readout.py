@@ -19,18 +19,17 @@ def mean_nodes(h: Tensor, layout: Layout) -> Tensor:
 
 
 def weighted(h: Tensor, layout: Layout, weight: Tensor) -> Tensor:
-    """Node embeddings (N, D) whose mean over a graph is the mean of ``h`` weighted by ``weight`` (N,)."""
+    """Scale node embeddings (N, D) so that their mean over a graph is the mean of ``h`` weighted by ``weight`` (N,)."""
     total = weight.new_zeros(layout.num_graphs).index_add(0, layout.graph, weight)
     factor = weight * (layout.sizes / total.clamp(min=1e-6))[layout.graph]
     return h * factor[:, None]
 
 
 def node_share(mask: Tensor, layout: Layout) -> Tensor:
-    """How far each node belongs to the subgraph a mask (E,) keeps: sum of M^2 / sum of M over its edges, (N,).
+    """Return each node's share in the subgraph of a mask (E,): sum of M^2 / sum of M over its edges, (N,).
 
-    A mean of the mask in which kept edges count: a motif's node that also carries an edge to the rest belongs to the
-    motif all the same, and a hub with many edges of little weight belongs no more than they do. A node without edges
-    belongs to the subgraph.
+    This mean weights edges by the mask. A motif node with one more edge to the rest still belongs to the motif, and a
+    hub with many edges of small weight has a small share. A node without edges has share 1.
     """
     both = torch.stack((mask.square(), mask))  # (2, E)
     squares, total = mask.new_zeros(2, layout.num_nodes).index_add(1, layout.dst, both)

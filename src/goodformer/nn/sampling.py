@@ -1,4 +1,4 @@
-"""Binary concrete draws of edges, and values that the two directions of an edge share."""
+"""Binary concrete samples of edges, and values shared by both directions of an edge."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from goodformer.nn.layout import Layout
 
 
 def logistic_noise(count: int, device: torch.device) -> Tensor:
-    """log u - log(1 - u) with u uniform on (0, 1), as (count,)."""
+    """Draw log u - log(1 - u) with u uniform on (0, 1), as (count,)."""
     return torch.rand(count, device=device).clamp(1e-6, 1 - 1e-6).logit()
 
 
 def shared_noise(layout: Layout) -> Tensor:
-    """Logistic noise of every edge (E,), the same for its two directions."""
+    """Draw logistic noise for every edge (E,), the same for its two directions."""
     number, count = layout.undirected()
     return logistic_noise(count, number.device)[number]
 
 
 def concrete(logits: Tensor, noise: Tensor, temperature: float = 1.0) -> Tensor:
-    """sigmoid((a + noise) / t), draws in (0, 1) that are above 1/2 with probability sigmoid(a)."""
+    """Return sigmoid((a + noise) / t), samples in (0, 1) that exceed 1/2 with probability sigmoid(a)."""
     return ((logits + noise) / temperature).sigmoid()
 
 
 def both_directions(values: Tensor, layout: Layout) -> Tensor:
-    """The mean of an edge's two directions, for each of them (E,); an edge that has no reverse keeps its value."""
+    """Give both directions of an edge their mean (E,); an edge without a reverse keeps its value."""
     number, count = layout.undirected()
     pairs = torch.stack((values, torch.ones_like(values)))  # (2, E)
     total, members = values.new_zeros(2, count).index_add(1, number, pairs)

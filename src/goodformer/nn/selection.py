@@ -1,4 +1,4 @@
-"""Choosing the edges of a subgraph: the best share of each graph's edges, and what is left."""
+"""Selection of a subgraph: the highest-scoring share of each graph's edges, and the rest."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Part:
     """One side of a split graph.
 
     Attributes:
-        edge_weight: Weight of every edge, 0 where it belongs to the other side, (E,).
-        node_factor: n_G / |V_part| at the ends of the side's edges and 0 elsewhere, (N, 1): multiplied by it, node
-            embeddings have as their mean over a graph the mean over the side's own nodes.
+        edge_weight: Weight of every edge, 0 for edges of the other side, (E,).
+        node_factor: n_G / |V_part| at the nodes of the side's edges and 0 elsewhere, (N, 1). The mean over a graph of
+            embeddings times this factor is the mean over the side's nodes.
     """
 
     edge_weight: Tensor
@@ -25,19 +25,19 @@ class Part:
 
 
 def split(score: Tensor, layout: Layout, share: float) -> tuple[Part, Part]:
-    """The top ``share`` of each graph's edges with weights sigmoid(s), and the rest with weights sigmoid(-s)."""
+    """Split each graph into its top ``share`` of edges, weighted sigmoid(s), and the rest, weighted sigmoid(-s)."""
     keep, weight = top_edges(score, layout, share), score.sigmoid()
     invariant = Part(weight * keep, node_factor(keep, layout))
     return invariant, Part((1 - weight) * ~keep, node_factor(~keep, layout))
 
 
 def top_edges(score: Tensor, layout: Layout, share: float) -> Tensor:
-    """True at the ceil(share * E_G) edges of highest score of each graph, (E,); directions are edges of their own."""
+    """Mark the ceil(share * E_G) highest-scoring directed edges of each graph, (E,)."""
     return _best(score, layout.graph[layout.src], layout.num_graphs, share)
 
 
 def top_pairs(score: Tensor, layout: Layout, share: float) -> Tensor:
-    """As `top_edges`, over node pairs: both directions of an edge are kept or dropped by their mean score, (E,)."""
+    """Mark edges as `top_edges` does, but keep or drop both directions together by their mean score, (E,)."""
     number, count = layout.undirected()
     total, degree = score.new_zeros(2, count).index_add(1, number, torch.stack((score, torch.ones_like(score))))
     graph = number.new_zeros(count).scatter_(0, number, layout.graph[layout.src])
@@ -45,17 +45,17 @@ def top_pairs(score: Tensor, layout: Layout, share: float) -> Tensor:
 
 
 def top_in_batch(score: Tensor, share: float) -> Tensor:
-    """True at the ceil(share * E) edges of highest score of the whole batch, (E,), whatever graph they belong to."""
+    """Mark the ceil(share * E) highest-scoring edges of the whole batch, (E,)."""
     return _best(score, torch.zeros_like(score, dtype=torch.long), 1, share)
 
 
 def straight_through(keep: Tensor, soft: Tensor) -> Tensor:
-    """0 or 1 as ``keep`` says, with the gradient of ``soft``."""
+    """Return ``keep`` as 0 and 1, with the gradient of ``soft``."""
     return soft + (keep.to(soft) - soft).detach()
 
 
 def node_factor(keep: Tensor, layout: Layout) -> Tensor:
-    """See `Part`; where no edge of a graph is kept, all its nodes count, (N, 1)."""
+    """Return the node factor of `Part`, (N, 1); if no edge of a graph is kept, all its nodes count."""
     ends = torch.cat((layout.src[keep], layout.dst[keep]))
     inside = torch.zeros(layout.num_nodes, device=ends.device).index_fill(0, ends, 1.0)
     size = torch.zeros(layout.num_graphs, device=ends.device).index_add(0, layout.graph, inside)  # (B,)
@@ -64,9 +64,9 @@ def node_factor(keep: Tensor, layout: Layout) -> Tensor:
 
 
 def _best(score: Tensor, group: Tensor, groups: int, share: float) -> Tensor:
-    """True at the ceil(share * size) highest scores of each group; among equals the first in order."""
+    """Mark the ceil(share * size) highest scores of each group; ties keep their order."""
     sizes = torch.bincount(group, minlength=groups)
-    quota = (sizes.double() * share - 1e-6).ceil()  # 0.55 * 100 is a little more than 55
+    quota = (sizes.double() * share - 1e-6).ceil()  # in floating point 0.55 * 100 exceeds 55
     order = _coarse(score).argsort(descending=True, stable=True)
     order = order[group[order].argsort(stable=True)]  # by group, then score, then position
     rank = torch.arange(order.numel(), device=order.device) - (sizes.cumsum(0) - sizes)[group[order]]
@@ -74,6 +74,6 @@ def _best(score: Tensor, group: Tensor, groups: int, share: float) -> Tensor:
 
 
 def _coarse(score: Tensor) -> Tensor:
-    """Scores to 14 binary digits: edges that look alike tie, instead of being told apart by the batch's rounding."""
+    """Round scores to 14 binary digits, so that equal edges tie whatever the rounding of the batch."""
     mantissa, exponent = torch.frexp(score.detach())
     return torch.ldexp((mantissa * 2**14).round(), exponent)

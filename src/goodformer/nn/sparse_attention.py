@@ -10,19 +10,19 @@ from torch import Tensor, nn
 from goodformer.nn.layout import Layout
 
 LARGEST = 5.0
-"""Logits are kept between -5 and 5."""
+"""Logits are clamped to [-5, 5]."""
 
 
 @dataclass(frozen=True)
 class Connections:
-    """Who attends to whom among the N nodes of a batch and the V virtual nodes of each graph, which come after them.
+    """Pairs that attend to each other among the N nodes of a batch, followed by V virtual nodes per graph.
 
     Attributes:
-        source, target: Who is seen and who sees, (K,), one kind of connection after the other.
-        counts: Connections of each kind: the graph's own edges, extra edges, from nodes to the first, second, ...
-            virtual node, and from these to nodes; T in all.
-        edges: Vectors of the graph's own edges, (E, D); None where edges carry nothing.
-        weight: How much a connection counts, (K,); None where all count alike.
+        source, target: Key and query of each connection, (K,), grouped by kind.
+        counts: Connections per kind: the graph's own edges, extra edges, edges from nodes to the first, second, ...
+            virtual node, and edges back to nodes; T kinds in total.
+        edges: Vectors of the graph's own edges, (E, D); None without edge features.
+        weight: Weight of each connection, (K,); None if all are 1.
     """
 
     source: Tensor
@@ -35,7 +35,7 @@ class Connections:
 def connect(
     layout: Layout, extra: Tensor, virtual: int, edges: Tensor | None = None, edge_weight: Tensor | None = None
 ) -> Connections:
-    """The graph's own edges, extra ones (2, X), and each of ``virtual`` nodes to and from all nodes of its graph."""
+    """Connect nodes by the graph's own edges, extra ones (2, X), and ``virtual`` nodes joined to all nodes."""
     device, n = layout.graph.device, layout.num_nodes
     nodes = torch.arange(n, device=device).repeat(virtual)  # (V * N,)
     number = torch.arange(virtual, device=device)[:, None]  # (V, 1)
@@ -54,8 +54,8 @@ def connect(
 class SparseAttention(nn.Module):
     """out_i = sum_j alpha_ij v_j over connections j -> i, alpha = softmax_j(clamp(sum_c q_ic k_jc e_ijc / sqrt(d))).
 
-    Queries, keys, values and edge vectors e are linear in node and connection vectors, without bias, H heads of width
-    d, and heads are joined without a further projection. A connection of weight w counts w times.
+    Queries, keys, values and edge vectors e are linear maps without bias of node and connection vectors, H heads of
+    width d; there is no output projection. A connection of weight w counts w times.
     """
 
     def __init__(self, dim: int, heads: int) -> None:
@@ -80,8 +80,8 @@ class SparseAttention(nn.Module):
         return out
 
     def _scores(self, q: Tensor, k: Tensor, source: Tensor, target: Tensor, e: Tensor, edges: Tensor | None) -> Tensor:
-        """sum_c q_ic k_jc e_ijc / sqrt(d) of the connections of one kind (K, H), between -5 and 5."""
-        if edges is None:  # one vector for all is put into the queries, of which there are fewer than connections
+        """Return sum_c q_ic k_jc e_ijc / sqrt(d) for the connections of one kind (K, H), clamped to [-5, 5]."""
+        if edges is None:  # a shared vector multiplies the queries, which are fewer than the connections
             queries = (q * e).index_select(0, target)
         else:
             queries = q.index_select(0, target) * (e + self.edge(edges))
@@ -89,15 +89,14 @@ class SparseAttention(nn.Module):
         return (scores * (self.heads / q.shape[1]) ** 0.5).clamp(-LARGEST, LARGEST)
 
     def _per_head(self, rows: Tensor, share: Tensor) -> Tensor:
-        """Rows (K, D) times a number for each head (K, H)."""
+        """Multiply rows (K, D) by one number per head (K, H)."""
         return (rows.unflatten(1, (self.heads, -1)) * share[..., None]).flatten(1)
 
 
 def segment_softmax(logits: Tensor, segment: Tensor, segments: int, weight: Tensor | None = None) -> Tensor:
-    """Softmax of logits (K, H) over the rows of each segment (K,), each row counting ``weight`` times (K,) if given.
+    """Return the softmax of logits (K, H) over the rows of each segment (K,), with optional row weights (K,).
 
-    The largest logit of a segment is taken off first, so that none is too large to be raised to a power. A segment
-    whose rows all have weight 0 gets zeros.
+    The largest logit of a segment is subtracted first to avoid overflow. A segment whose weights are all 0 gets zeros.
     """
     index = segment[:, None].expand_as(logits)
     top = torch.full_like(logits[:1], -torch.inf).expand(segments, -1).scatter_reduce(0, index, logits.detach(), "amax")

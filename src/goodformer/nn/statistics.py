@@ -12,10 +12,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 @contextmanager
 def unrecorded(module: nn.Module) -> Iterator[None]:
-    """What passes through inside leaves no trace in running averages, BatchNorm's or a model's own.
+    """Leave running averages unchanged inside the block, those of BatchNorm and a model's own buffers.
 
-    For a network that is trained on two kinds of input and predicts from one of them: its averages must be those of
-    the kind it predicts from.
+    A network that is trained on two kinds of input but predicts from one must keep the averages of that one.
     """
     norms = [layer for layer in module.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
     others = [layer for layer in module.modules() if not isinstance(layer, _BatchNorm)]

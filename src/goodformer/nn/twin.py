@@ -1,4 +1,4 @@
-"""A second network of the same kind."""
+"""A second network with the same architecture."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 @torch.no_grad()
 def fresh_twin(module: AnyModule, *, dropout: bool = True) -> AnyModule:
-    """A copy of a module with initial weights of its own: the entries of every parameter in a random order.
+    """Return a copy of a module with new initial weights: the entries of every parameter, shuffled.
 
-    They keep the distribution they were drawn from, whatever the module's way to draw them, constants stay constants,
-    and nothing has to be known of how the module is built.
+    Shuffling keeps the distribution of the initialisation and needs no knowledge of how the module is built. Constants
+    stay constant.
 
     Args:
-        module: A module that is not yet trained; it is left as it is.
-        dropout: False takes dropout out of the copy.
+        module: An untrained module, which is not changed.
+        dropout: False disables dropout in the copy.
     """
     twin = copy.deepcopy(module)
     for parameter in twin.parameters():

@@ -368,9 +368,6 @@ def latex(one: Mapping[str, Any]) -> str:
 
 # ------------------------------------------------------------------------------------------ the page
 
-HEADLINE = "headline"
-"""Marker of the short table."""
-
 
 def page(sources: Sequence[Path], images: Path) -> str:
     """Return all artefacts in Markdown, with the figures that exist in the folder of images.
@@ -396,7 +393,10 @@ def page(sources: Sequence[Path], images: Path) -> str:
 
 
 def write(sources: Sequence[Path] = (Path("results"),), target: Path = Path("docs/reproduce.md")) -> bool:
-    """Write all artefacts between the markers of a page, or the short table if the page has its marker."""
-    if target.is_file() and f"<!-- {HEADLINE}: begin -->" in target.read_text(encoding="utf-8"):
-        return insert(target, HEADLINE, headline.table(sources).markdown())
+    """Write all artefacts between the markers of a page, or the short tables if the page has their markers."""
+    text = target.read_text(encoding="utf-8") if target.is_file() else ""
+    short = {"headline": headline.table, "real": headline.real_table}
+    found = [marker for marker in short if f"<!-- {marker}: begin -->" in text]
+    if found:
+        return any([insert(target, marker, short[marker](sources).markdown()) for marker in found])  # noqa: C419
     return insert(target, "artefacts", page(sources, target.parent / "images"))

@@ -138,7 +138,7 @@ def verdict(records: Sequence[Record]) -> str:
 def ranking(records: Sequence[Record]) -> Table:
     """Return the table of domain scores, best on OOD validation first."""
     rows = [[row["score"], *(row[key] for key in RANKING)] for row in rank(records)]
-    title = "OOD against ID graphs, best on OOD validation first"
+    title = "OOD against ID graphs, best on OOD validation first; columns after the first AUROC are of test graphs"
     return Table.of(["score", *RANKING.values()], rows, title, verdict(records).replace("`", ""))
 
 

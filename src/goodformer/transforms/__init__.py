@@ -1,4 +1,4 @@
-"""Node encodings computed from the edges alone: plain functions on tensors, one file each."""
+"""Node encodings computed from the edges alone: functions on tensors, one file each."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ VERSIONS: dict[str, int] = {
     "closed_walks": _closed_walks.VERSION,
     "cycle_walks": _closed_walks.CYCLES_VERSION,
 }
-"""Name -> version of its numbers, part of the key of a cached encoding."""
+"""Name -> version of the encoding, part of the cache key."""
 
 
 def parse_encoding(text: str) -> Encoding:
-    """The encoding written ``name:width``, its name checked."""
+    """Parse ``name:width`` and check the name."""
     parsed = Encoding.parse(text)
     if parsed.name not in ENCODINGS:
         raise unknown("encoding", parsed.name, ENCODINGS)
@@ -40,6 +40,6 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def encode(text: str, edge_index: Tensor, ptr: Tensor) -> Tensor:
-    """The encoding ``name:width`` (N, width) of graphs given by global edges (2, E) and node bounds (B + 1,)."""
+    """Compute the encoding ``name:width`` (N, width) of graphs with global edges (2, E) and node bounds (B + 1,)."""
     wanted = parse_encoding(text)
     return ENCODINGS[wanted.name](edge_index, ptr, wanted.width)

@@ -1,4 +1,4 @@
-"""Adjacency matrices of many graphs at once, graphs of equal size together, a bounded number at a time."""
+"""Adjacency matrices of many graphs at once, in chunks of graphs of equal size."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 CHUNK_BYTES = 4 * 2**20
-"""Bytes of one matrix of a chunk; an encoding keeps a few of them, which then stay in the processor's cache."""
+"""Bytes of one matrix of a chunk; the few matrices of an encoding then fit the processor cache."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some graphs of equal size.
+    """Graphs of equal size.
 
     Attributes:
         size: Number of nodes n of each graph.
-        nodes: The number each node has outside, one graph after the other (N,).
+        nodes: Global number of each node, one graph after the other (N,).
         adjacency: Block-diagonal adjacency matrix (N, N) of ones and zeros.
     """
 
@@ -32,12 +32,12 @@ class Chunk:
     adjacency: csr_array
 
     def unit_columns(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[int, Floats]]:
-        """Unit vectors of all nodes, those of different graphs sharing columns, a bounded number of columns at a time.
+        """Yield unit vectors of all nodes, a bounded number of columns at a time.
 
-        Multiplying by the adjacency matrix keeps the graphs apart, so column j follows node j of every graph at once.
+        The adjacency matrix is block-diagonal, so column j can hold the unit vectors of node j of every graph.
 
         Yields:
-            The number, within its graph, of the node the first column belongs to, and the vectors (N, columns).
+            The node index, within its graph, of the first column, and the vectors (N, columns).
         """
         local = np.arange(len(self.nodes)) % self.size  # (N,)
         step = max(1, chunk_bytes // (8 * len(self.nodes)))
@@ -48,7 +48,7 @@ class Chunk:
             yield start, vectors
 
     def dense(self) -> Floats:
-        """One matrix a graph (b, n, n)."""
+        """Return one dense matrix per graph (b, n, n)."""
         n = self.size
         links = self.adjacency.tocoo()
         stacked = np.zeros((len(self.nodes) // n, n, n))
@@ -57,15 +57,14 @@ class Chunk:
 
 
 def chunks(edge_index: Tensor, ptr: Tensor, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """All graphs but empty ones, sorted by size and cut into chunks of equal size.
+    """Yield all non-empty graphs, sorted by size, in chunks of graphs of equal size.
 
-    The graphs are read as simple and undirected: an edge counts in both directions however often it is listed, and
-    self-loops do not count.
+    Graphs are treated as simple and undirected: edges count once in both directions, and self-loops do not count.
 
     Args:
         edge_index: Edges (2, E) in global node numbers.
         ptr: First node of each graph, and the number of nodes (B + 1,).
-        chunk_bytes: Bytes of the dense matrices (b, n, n) of a chunk; a graph larger than that comes alone.
+        chunk_bytes: Bytes of the dense matrices (b, n, n) of a chunk; a larger graph forms its own chunk.
     """
     bounds = ptr.cpu().numpy()
     order = np.argsort(np.diff(bounds), kind="stable")  # (B,)
@@ -79,26 +78,26 @@ def chunks(edge_index: Tensor, ptr: Tensor, chunk_bytes: int = CHUNK_BYTES) -> I
 
 
 def _simple_adjacency(edge_index: Tensor, nodes: Ints) -> csr_array:
-    """Symmetric adjacency matrix (N, N) of ones and zeros, its rows in the order of ``nodes``."""
+    """Return the symmetric adjacency matrix (N, N) of ones and zeros, with rows in the order of ``nodes``."""
     place = np.empty_like(nodes)
     place[nodes] = np.arange(len(nodes))
     u, v = place[edge_index.cpu().numpy()]
     u, v = u[u != v], v[u != v]
     ends = np.concatenate([u, v]), np.concatenate([v, u])
     matrix = coo_array((np.ones(len(ends[0])), ends), shape=(len(nodes), len(nodes))).tocsr()
-    matrix.data[:] = 1.0  # an edge listed twice was added up
+    matrix.data[:] = 1.0  # duplicate edges were summed
     return matrix
 
 
 def _block(matrix: csr_array, low: int, high: int) -> csr_array:
-    """Rows and columns ``low`` to ``high`` of a matrix that has nothing else in these rows."""
+    """Return the diagonal block of rows and columns ``low`` to ``high``."""
     start, stop = matrix.indptr[low], matrix.indptr[high]
     parts = matrix.data[start:stop], matrix.indices[start:stop] - low, matrix.indptr[low : high + 1] - start
     return csr_array(parts, shape=(high - low, high - low))
 
 
 def _runs(sizes: Ints, chunk_bytes: int) -> Iterator[tuple[int, int]]:
-    """Start and end of stretches of equal sizes among ascending ones."""
+    """Yield start and end of each chunk of equal sizes, given ascending sizes."""
     start = int(np.searchsorted(sizes, 1))
     while start < len(sizes):
         n = int(sizes[start])

@@ -1,4 +1,4 @@
-"""Closed non-backtracking walks: which short cycles a node lies on, or lies on or near."""
+"""Closed non-backtracking walks: the short cycles on which, or near which, a node lies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from goodformer.transforms.adjacency import Chunk, Floats, Ints, chunks
 
 VERSION = 1
 CYCLES_VERSION = 1
-"""Raised whenever the numbers change, so that cached encodings are computed anew."""
+"""Increase this when the values change, so that cached encodings are recomputed."""
 
 
 def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
-    """log(1 + c_r) for r = 3 .. k + 2, where c_r counts the closed non-backtracking walks of length r from a node.
+    """Return log(1 + c_r) for r = 3 .. k + 2, where c_r counts closed non-backtracking walks of length r from a node.
 
-    Such a walk takes r steps, ends where it began and never goes back along the edge it has just come by; its last
-    step may be the reverse of its first (a tail towards a cycle is walked out and back). On a tree every count is 0.
+    Such a walk takes r steps, returns to its start and never immediately reverses a step. Its last step may reverse its
+    first: the walk then has a tail, which leads to a cycle and back. On a tree every count is 0.
 
     Args:
         edge_index: Edges (2, E) in global node numbers.
@@ -33,11 +33,11 @@ def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
 
 
 def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
-    """log(1 + o_r) for r = 3 .. k + 2, where o_r counts the closed walks of `closed_walks` that have no tail.
+    """Return log(1 + o_r) for r = 3 .. k + 2, where o_r counts the walks of `closed_walks` that have no tail.
 
-    Their last step is not the reverse of their first, so they go round and round and may begin anywhere on their way.
-    A node that lies on no cycle, and on no path between two cycles, has counts of 0 however near a cycle is: unlike
-    closed walks, these do not spell the shape of a motif over the nodes around it.
+    Their last step does not reverse their first, so they stay closed from any starting point. A node on no cycle, and
+    on no path between two cycles, has counts of 0 even next to a cycle. Unlike closed walks, they do not reveal a motif
+    at the nodes around it.
 
     Args:
         edge_index: Edges (2, E) in global node numbers.
@@ -51,7 +51,7 @@ def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
 
 
 def _encoded(counts: Callable[[Chunk, int], Floats], edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
-    """log(1 + counts) of every node (N, k)."""
+    """Return log(1 + counts) of every node (N, k)."""
     encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
     for chunk in chunks(edge_index, ptr):
         encoding[chunk.nodes] = np.log1p(counts(chunk, width))
@@ -59,16 +59,16 @@ def _encoded(counts: Callable[[Chunk, int], Floats], edge_index: Tensor, ptr: Te
 
 
 def closed_walk_counts(chunk: Chunk, width: int) -> Floats:
-    """diag p_r (N, k) for r = 3 .. k + 2, exact as long as the counts stay below 2^53."""
+    """Return diag p_r (N, k) for r = 3 .. k + 2, exact for counts below 2^53."""
     nodes = np.arange(len(chunk.nodes))
     return _walk_counts(chunk, nodes, nodes, width + 2)[3:].T
 
 
 def cycle_walk_counts(chunk: Chunk, width: int) -> Floats:
-    """Closed non-backtracking walks without a tail (N, k) for r = 3 .. k + 2, exact as `closed_walk_counts`.
+    """Count closed non-backtracking walks without a tail (N, k) for r = 3 .. k + 2, exact for counts below 2^53.
 
-    With c_r(j) all closed non-backtracking walks from j and, for an edge i - j, b_r those of them that begin with the
-    step to i and a_r those that neither begin with it nor end with its reverse:
+    Let c_r(j) count all closed non-backtracking walks from j and, for an edge i - j, let b_r count those that begin
+    with the step to i, and a_r those that neither begin with it nor end with its reverse:
         b_r(j, i) = p_(r-1)(i, j) - c_(r-2)(j) + b_(r-2)(j, i)
         a_r(j, i) = c_r(j) - 2 b_r(j, i) + a_(r-2)(i, j)
         o_r(i) = c_r(i) - sum over the neighbours j of i of a_(r-2)(j, i).
@@ -89,7 +89,7 @@ def cycle_walk_counts(chunk: Chunk, width: int) -> Floats:
 
 
 def _walk_counts(chunk: Chunk, i: Ints, j: Ints, longest: int) -> Floats:
-    """p_r(i, j) (longest + 1, P) of some pairs (P,), the non-backtracking walks of r steps between the nodes of each.
+    """Return p_r(i, j) (longest + 1, P), the number of non-backtracking walks of r steps for node pairs (P,).
 
     p_1 = A, p_2 = A^2 - D, p_(r+1) = A p_r - (D - I) p_(r-1).
     """
@@ -110,5 +110,5 @@ def _walk_counts(chunk: Chunk, i: Ints, j: Ints, longest: int) -> Floats:
 
 
 def _reverse(i: Ints, j: Ints, nodes: int) -> Ints:
-    """The place of j - i for every edge i - j, (E,), of edges sorted by i and then j."""
+    """Return the position of j - i for every edge i - j, (E,), of edges sorted by i and then j."""
     return np.searchsorted(i * nodes + j, j * nodes + i)

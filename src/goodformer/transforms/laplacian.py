@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors: where a node lies in the large shape of its graph."""
+"""Laplacian eigenvectors: the position of a node in its graph."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from torch import Tensor
 from goodformer.transforms.adjacency import Floats, chunks
 
 VERSION = 1
-"""Raised whenever the numbers change, so that cached encodings are computed anew."""
+"""Increase this when the values change, so that cached encodings are recomputed."""
 
 
 def laplacian(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
-    """The first nontrivial eigenvectors of the Laplacian L = D - A of each graph, as node features.
+    """Return the first nontrivial eigenvectors of the Laplacian L = D - A of each graph, as node features.
 
-    Column j holds the unit eigenvector of the (j+2)-th smallest eigenvalue, orthogonal to the constant vector also
-    where the graph is disconnected. A graph of n nodes has n - 1 of them; further columns are zero.
-    The sign is chosen so that the sum of cubes is not negative; where it vanishes, the first
-    entry that does not is positive. Eigenvectors of a repeated eigenvalue are one orthonormal basis among many.
+    Column j holds the unit eigenvector of the (j+2)-th smallest eigenvalue, orthogonal to the constant vector even if
+    the graph is disconnected. A graph of n nodes has n - 1 of them; further columns are zero. The sign makes the sum of
+    cubes positive, or, if that is zero, the first non-zero entry. For a repeated eigenvalue the basis is arbitrary.
 
     Args:
         edge_index: Edges (2, E) in global node numbers.
@@ -36,16 +35,16 @@ def laplacian(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
 
 
 def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
-    """Eigenvectors of the Laplacians of stacked graphs (b, n, n), eigenvalues ascending, constant vector left out.
+    """Return the Laplacian eigenvectors of stacked graphs (b, n, n) by ascending eigenvalue, without the constant one.
 
-    No eigenvalue of L exceeds n. Adding (n + 1) / n to every entry lifts the constant vector's from 0 to n + 1 and
-    moves no other, so it is told apart from the further null vectors of a disconnected graph.
+    No eigenvalue of L exceeds n. Adding (n + 1) / n to every entry raises the eigenvalue of the constant vector from 0
+    to n + 1 and changes no other, which separates it from the other null vectors of a disconnected graph.
 
-    numpy, not torch: torch's batched routine rounds differently by place in the stack, which turns the basis of a
-    repeated eigenvalue; here a graph has the same encoding alone and among others.
+    This uses numpy, because torch's batched routine rounds differently by position in the stack, which rotates the
+    basis of a repeated eigenvalue. With numpy a graph has the same encoding alone and in a batch.
 
     Returns:
-        At most ``width`` unit vectors a graph (b, n, min(width, n - 1)).
+        At most ``width`` unit vectors per graph (b, n, min(width, n - 1)).
     """
     n = adjacency.shape[-1]
     lifted = (n + 1) / n - adjacency  # (b, n, n)
@@ -54,7 +53,7 @@ def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
 
 
 def canonical_signs(vectors: Floats, tolerance: float = 1e-6) -> Floats:
-    """Vectors (b, n, k) with the sign of each column fixed: sum of cubes positive, else first entry positive."""
+    """Fix the sign of each column of (b, n, k): positive sum of cubes, or else positive first non-zero entry."""
     skew = (vectors**3).sum(-2, keepdims=True)  # (b, 1, k)
     first = (np.abs(vectors) > tolerance).argmax(-2)[:, None]  # (b, 1, k)
     deciding = np.where(np.abs(skew) > tolerance, skew, np.take_along_axis(vectors, first, -2))

@@ -1,4 +1,4 @@
-"""Return probabilities of the random walk: what the surroundings of a node look like."""
+"""Return probabilities of random walks, which describe the neighbourhood of a node."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 from goodformer.transforms.adjacency import Chunk, Floats, chunks
 
 VERSION = 1
-"""Raised whenever the numbers change, so that cached encodings are computed anew."""
+"""Increase this when the values change, so that cached encodings are recomputed."""
 
 
 def random_walk(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
-    """Probabilities that a random walk is back at its start after 2, 3, ..., k + 1 steps: diag (D^-1 A)^s.
+    """Return the probabilities that a random walk is at its start after s = 2, ..., k + 1 steps: diag (D^-1 A)^s.
 
-    One step never returns, so it is left out. An isolated node never returns: zeros.
+    One step never returns and is left out. An isolated node gets zeros.
 
     Args:
         edge_index: Edges (2, E) in global node numbers.
@@ -33,9 +33,9 @@ def random_walk(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
 
 
 def return_probabilities(chunk: Chunk, width: int) -> Floats:
-    """diag S^s (N, k) for s = 2 .. k + 1, where S = D^-1/2 A D^-1/2 has the same diagonals as D^-1 A.
+    """Return diag S^s (N, k) for s = 2 .. k + 1, where S = D^-1/2 A D^-1/2 has the same diagonals as D^-1 A.
 
-    S is symmetric, so diag S^(a+b) is the row sum of S^a * S^b: half the matrix products are enough.
+    S is symmetric, so diag S^(a+b) is the row sum of S^a * S^b: half of the matrix products suffice.
     """
     degree = chunk.adjacency.sum(1)  # (N,)
     scale = diags_array(np.where(degree > 0, degree, np.inf) ** -0.5)

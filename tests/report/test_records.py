@@ -1,0 +1,59 @@
+"""Records: reading, ids, averages, the clock."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goodformer.config.presets import configure
+from goodformer.registry import InputError
+from goodformer.report.records import clock_of, mean_of, read_records, records_by_id
+
+
+def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:
+    for name, values in (("a", [0.5]), ("b", [0.6, 0.7])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"id": "1", "x": x}) + "\n" for x in values))
+    (tmp_path / "c.jsonl").write_text(json.dumps({"id": "1", "x": 9, "kind": "sureness"}) + "\n")
+    assert [record["x"] for record in read_records(tmp_path)] == [0.7]
+    (tmp_path / "d.jsonl").write_text("[1]\n")
+    with pytest.raises(InputError, match=r"d\.jsonl"):
+        read_records(tmp_path)
+
+
+def test_a_record_from_before_a_new_setting_counts_and_one_of_a_lost_setting_does_not(tmp_path: Path) -> None:
+    """Ids are those that the settings have today."""
+    config = configure({"name": "good-motif"}, "erm")
+    old, lost = config.to_dict(), config.to_dict()
+    del old["training"]["schedule"]
+    lost["method"]["gone"] = 1
+    lines = [{"id": "0123456789ab", "config": old}, {"id": "ba9876543210", "config": lost}]
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(records_by_id([tmp_path])) == [config.id]
+    with pytest.raises(InputError, match="none"):
+        records_by_id([tmp_path / "none"])
+
+
+def test_mean_and_deviation_of_what_is_known() -> None:
+    assert mean_of([0.5, None, 0.7, math.nan]) == pytest.approx((0.6, 0.02**0.5, 2))
+    assert mean_of([None, 0.25]) == (0.25, None, 1)
+    assert mean_of([None]) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("known", "cpu"),
+    [
+        ({}, True),
+        ({"machine": {"gpu": "card"}}, False),  # neither the device nor the request is recorded
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "cpu"}}, True),
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "auto"}}, False),
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "auto"}, "device": "cpu"}, True),
+        ({"machine": {"gpu": None}, "hardware": {"accelerator": "auto"}, "device": "mps"}, False),
+        ({"machine": {"gpu": "card"}, "hardware": {"accelerator": "cpu"}, "device": "cuda, cpu"}, False),
+    ],
+)
+def test_cpu_seconds_count_if_the_cpu_computed(known: dict[str, Any], cpu: bool) -> None:
+    clock = clock_of([{"processor_seconds_per_epoch": 1.0, **known}])
+    assert clock == ("processor_seconds_per_epoch" if cpu else "seconds_per_epoch")
+    assert clock_of([]) == clock_of([{"processor_seconds_per_epoch": 1.0}, {}]) == "seconds_per_epoch"
