@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, Field
 
-from goodformer import registry
+from goodformer import cli, registry
 from goodformer.config.presets import configure, default_model, presets
 from goodformer.methods import METHODS
 from goodformer.registry import InputError, Registry, import_plugin
@@ -308,3 +308,21 @@ def test_the_environment_names_modules(tmp_path: Path) -> None:
     code = "import goodformer, sys; assert 'mine' in goodformer.METHODS, list(goodformer.METHODS)"
     env = {**os.environ, "GOODFORMER_IMPORT": "mine"}
     subprocess.run([sys.executable, "-c", code], env=env, cwd=tmp_path, check=True)
+
+
+def test_the_option_imports_a_module_for_this_command_and_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("GOODFORMER_IMPORT", "json")
+    text = "import goodformer\ngoodformer.METHODS.add('mine', 'goodformer.methods.erm:ERM')\n"
+    (tmp_path / "registers_mine.py").write_text(text)
+    try:
+        assert cli.run(["--import", "registers_mine", "methods", "show", "mine"]) == 0
+        assert "method mine" in capsys.readouterr().out
+        assert os.environ["GOODFORMER_IMPORT"] == "json,registers_mine"
+    finally:
+        METHODS.remove("mine")
+    assert cli.run(["--import", "no_such_module", "methods"]) == 2
+    assert "no_such_module" in capsys.readouterr().err

@@ -133,7 +133,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     if code == INTERRUPTED:
         words = sys.argv[1:] if arguments is None else arguments
-        rest = "; the same command resumes training from the last finished epoch."
+        rest = "; the same command continues training from the last finished epoch."
         typer.echo(f"stopped{rest if any(word in TRAINING for word in words) else '.'}", err=True)
     return int(code or 0)
 
