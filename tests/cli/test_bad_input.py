@@ -133,7 +133,7 @@ def test_damaged_run(command: Command, erm: Path, tmp_path: Path, harm: object, 
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        ("", "holds no"),
+        ("", "mine.jsonl"),
         ("{", "line 1"),
         ("[1]", "not a graph"),
         ('{"edges": [[0, 1]], "nodes": 2}', "did you mean num_nodes"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rdkit import Chem
@@ -68,6 +69,22 @@ def test_each_row_is_predicted_once(tmp_path: Path) -> None:
         assert row["probabilities"] == [float(answer["p_yes"])]
         assert row["predicted"] == [int(answer["predicted"] == "yes")]
     assert json.loads((tmp_path / "edges.json").read_text())["graphs"] == report["graphs"]
+
+
+@pytest.mark.parametrize("name", ["predict", "explain"])
+def test_every_smiles_is_parsed_once(name: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    parse = Chem.MolFromSmiles
+
+    def counted(text: str, *settings: Any) -> Any:
+        texts.append(text)
+        return parse(text, *settings)
+
+    monkeypatch.setattr(Chem, "MolFromSmiles", counted)
+    given = [f"{'C' * size}O" for size in range(1, 8)]
+    Path("new.csv").write_text("\n".join(["smiles", *given]) + "\n")
+    assert command(name, FITTED, "new.csv").code == 0
+    assert sorted(texts) == sorted(given)
 
 
 def test_printed_table_and_files(command: Command) -> None:

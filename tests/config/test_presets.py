@@ -43,17 +43,26 @@ def test_an_ablation_changes_one_thing_of_the_paper_preset() -> None:
     paper, ablated = configure(BASIS, preset="paper"), configure(BASIS, preset="without-entropy")
     assert (paper.method["entropy_weight"], ablated.method["entropy_weight"]) == (0.1, 0.0)
     assert ablated.method["variance_weight"] == paper.method["variance_weight"] == 10.0
-    for preset, (part, changed) in {
-        "gil-generator": ("model", {"scoring", "mask"}),
-        "without-encoder": ("model", {"encoder_layers"}),
-        "laplacian-input": ("model", {"inputs"}),
-        "signnet-input": ("model", {"inputs"}),
-        "mlp-predictor": ("model", {"predictor"}),
-    }.items():
-        other = configure(BASIS, preset=preset)
-        differs = {key for key in paper.model if getattr(paper, part)[key] != getattr(other, part)[key]}
+    for preset, base, changed in (
+        ("without-entropy", "paper", {"model.temperature", "method.entropy_weight"}),
+        ("without-entropy-loss", "paper", {"method.entropy_weight"}),
+        ("without-temperature", "paper", {"model.temperature"}),
+        ("gil-generator", "without-entropy", {"model.scoring", "model.mask"}),
+        ("without-encoder", "paper", {"model.encoder_layers"}),
+        ("laplacian-input", "without-encoder", {"model.inputs"}),
+        ("signnet-input", "without-encoder", {"model.inputs"}),
+        ("mlp-predictor", "paper", {"model.predictor"}),
+    ):
+        one, other = configure(BASIS, preset=base), configure(BASIS, preset=preset)
+        differs = {f"model.{key}" for key in one.model if one.model[key] != other.model[key]}
+        differs |= {f"method.{key}" for key in one.method if one.method[key] != other.method[key]}
         assert differs == changed
-        assert (other.method, other.training) == (paper.method, paper.training)
+        assert one.training == other.training
+
+
+def test_the_published_second_layer_joins_the_readout_of_synthetic_data_only() -> None:
+    for dataset, joins in ((BASIS, True), ({"name": "sp-motif"}, True), ({"name": "good-hiv"}, False)):
+        assert configure(dataset, preset="as_published").model["second_readout"] is joins
 
 
 def test_what_the_user_gives_wins_over_budget_and_preset() -> None:

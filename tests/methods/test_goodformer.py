@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.config.presets import configure
+from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods import METHODS
-from goodformer.methods.goodformer import MEMORY, GOODFormerMethod, Told, intervene, intervention_variance
+from goodformer.methods.goodformer import (
+    MEMORY,
+    GOODFormerMethod,
+    LabelInformation,
+    intervene,
+    intervention_variance,
+)
 from goodformer.models import MODELS
 from goodformer.nn.gradient import scale_gradient
 from goodformer.registry import InputError
@@ -44,13 +53,12 @@ def test_interventions_equal_an_explicit_double_loop() -> None:
     assert intervention_variance(torch.ones(1, 1), "risks") == 0
 
 
-def from_preset(preset: str) -> GOODFormerMethod:
+def from_preset(preset: str, changes: dict | None = None, **more: object) -> GOODFormerMethod:
     torch.manual_seed(0)
     config = configure({"name": "good-motif", "domain": "basis"}, preset=preset)
     model, method = ({k: v for k, v in part.items() if k != "name"} for part in (config.model, config.method))
-    made = METHODS.build(
-        "goodformer", MODELS.build("goodformer", SPEC, **{**model, "dim": 16, "dropout_rate": 0.0}), Task(), **method
-    )
+    model |= {"dim": 16, "dropout_rate": 0.0, **(changes or {})}
+    made = METHODS.build("goodformer", MODELS.build("goodformer", SPEC, **model), Task(), **{**method, **more})
     assert isinstance(made, GOODFormerMethod)
     return made.eval()
 
@@ -98,7 +106,7 @@ def test_the_published_preset_minimises_what_the_code_does() -> None:
         "intervention": 0.1 * each.mean(),
         "variance": 10 * each.var(1).mean(),
         "variant": F.cross_entropy(y_s, data.y),
-        "entropy": 0.1 / 5 * sum(layer.mean() for layer in found.entropy),  # both attentions of both layers
+        "entropy": 0.1 / 5 * (found.entropy[::2].mean() + found.entropy[1::2].mean()),  # means over the two layers
         "encoder": 0.01 * recovery(found.recovered, data),
     }
     assert len(found.entropy) == 4
@@ -154,6 +162,34 @@ def test_the_variant_gradient_reaches_scores_scaled_and_layers_whole(scale: floa
     torch.testing.assert_close(scaled[scores], scale * whole[scores])
 
 
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+@pytest.mark.parametrize("preset", ["default", "paper", "as_published"])
+def test_a_detached_variant_half_trains_its_classifier_alone(preset: str, norm: str) -> None:
+    method, data = from_preset(preset, {"norm": norm}, variant_path="detached").train(), batch()
+    method.loss(data, 0)["variant"].backward()
+    trained = {name for name, p in method.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert trained == {"variant_classifier.weight", "variant_classifier.bias"}
+
+
+@pytest.mark.parametrize("preset", ["paper", "as_published"])
+def test_the_presets_of_the_paper_detach_the_variant_half(preset: str) -> None:
+    assert from_preset(preset).variant_path == "detached"
+
+
+def test_edge_scores_are_the_mask_or_the_logits() -> None:
+    data = batch()
+    for preset, masked in (("default", False), ("paper", True), ("as_published", True)):
+        method = from_preset(preset)
+        prediction, found = method.predict(data), method.model.disentangle(data)
+        torch.testing.assert_close(prediction.edge_scores, found.mask if masked else found.edge_logits)
+        torch.testing.assert_close(prediction.edge_logits, found.edge_logits)
+
+
+def test_entropies_of_both_attentions_are_added_or_averaged() -> None:
+    terms = [build(entropy_weight=1.0, entropy_of=of).eval().loss(batch(), 0)["entropy"] for of in ("both", "mean")]
+    torch.testing.assert_close(terms[0], 2 * terms[1])
+
+
 def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
     x, scale = torch.ones(3, requires_grad=True), torch.tensor(1.0)
     y = scale_gradient(x, scale)
@@ -165,7 +201,7 @@ def test_a_gradient_scale_is_read_when_the_gradient_flows() -> None:
 def test_what_a_half_tells_is_its_gain_over_the_frequencies_of_the_labels() -> None:
     y = torch.tensor([0, 0, 0, 1])
     frequencies = torch.tensor([0.75, 0.25])
-    told = Told(Task("multiclass", 2))
+    told = LabelInformation(Task("multiclass", 2))
     told.update(50 * F.one_hot(y).float(), frequencies.log().expand(4, 2), y)
     entropy = -(frequencies * frequencies.log()).sum()
     torch.testing.assert_close(told.nats, torch.stack([entropy, torch.zeros(())]), atol=1e-6, rtol=1e-6)
@@ -175,7 +211,7 @@ def test_what_a_half_tells_is_its_gain_over_the_frequencies_of_the_labels() -> N
 
 
 def test_a_target_without_any_label_in_a_batch_keeps_its_frequency() -> None:
-    told = Told(Task("binary", 2))
+    told = LabelInformation(Task("binary", 2))
     told.update(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([[1.0, 1.0], [0.0, 1.0]]))
     told.update(torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([[1.0, float("nan")], [1.0, float("nan")]]))
     assert told.frequency.tolist() == [0.75, 1.0]
@@ -202,7 +238,7 @@ def test_what_the_halves_tell_is_forgotten_slowly_and_kept_with_the_weights() ->
 def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(left: float, share: float, nats: float) -> None:
     gradients = []
     for before in (1.0, left):
-        method, data = build({"norm": "layer"}, variant_gradient=-1.0, ramp_steps=0).eval(), batch()
+        method, data = build({"norm": "layer"}, variant_path="reversed", ramp_steps=0).eval(), batch()
         method.step += 1
         method.told.nats.copy_(torch.tensor([nats, before * nats]))
         method.loss(data, 0)["variant"].backward()
@@ -211,7 +247,7 @@ def test_the_reversed_gradient_fades_as_the_variant_half_tells_less(left: float,
 
 
 def test_a_reversed_gradient_grows_over_the_first_steps() -> None:
-    method, data = build(variant_gradient=-1.0, ramp_steps=4), batch()
+    method, data = build(variant_path="reversed", ramp_steps=4), batch()
     seen = [float(method._variant_gradient()) for _ in range(5)]
     assert seen == [-0.25, -0.5, -0.75, -1.0, -1.0]
     method.eval().loss(data, 0)
@@ -244,14 +280,16 @@ def test_training_remembers_the_entropy_and_evaluation_restores_it() -> None:
     assert (found.temperature < 1).all()  # larger graphs disperse, so attention must be sharpened
 
 
-def test_the_three_ways_to_a_temperature() -> None:
+def test_the_ways_to_a_temperature() -> None:
     data, seen = batch((30, 25), p=0.2), {}
-    for kind in ("none", "descent", "exact"):
+    for kind in ("none", "descent", "joint_descent", "exact"):
         method = build({"temperature": kind})
         method.train().loss(batch((6, 7), p=0.4), 0)
         seen[kind] = method.eval().model.disentangle(data).temperature
     assert (seen["none"] == 1).all()
     assert ((seen["descent"] - 1).abs() < 0.02).all()
+    assert ((seen["joint_descent"] - 1).abs() < 0.02).all()
+    assert torch.equal(*seen["joint_descent"])  # one for both attentions
     assert (seen["descent"] != 1).any()
     assert ((seen["exact"] - 1).abs() > 0.02).any()
 
@@ -262,7 +300,7 @@ def test_a_drawn_mask_is_the_same_both_ways_and_complementary() -> None:
         found = model.disentangle(batch((15,), p=0.4))
         again = model.disentangle(batch((15,), p=0.4))
         edge_index = batch((15,), p=0.4).edge_index
-        table = {(int(u), int(v)): float(m) for u, v, m in zip(*edge_index, found.mask, strict=True)}
+        table = {(int(u), int(v)): float(m) for u, v, m in zip(*edge_index, found.mask.detach(), strict=True)}
         assert all(table[u, v] == table[v, u] for u, v in table)
         assert not torch.equal(found.mask, again.mask)
         if sample == "hard":
@@ -279,6 +317,8 @@ def test_presets_of_structure_all_run() -> None:
         {"values": "inputs", "sample": "hard"},
         {"node_weights": False, "bounded": True, "encoder_layers": 0},
         {"scoring": "inner", "mask": "top", "inputs": ("signnet:8",)},
+        {"scoring": "generator", "mask": "top", "encoder_layers": 0},
+        {"predictor": "mlp", "halves": "apart", "half": "concat", "encoder": "edges", "sample": "soft"},
     ):
         method = build(settings)
         sum(method.loss(data, 0).values()).backward()
@@ -289,7 +329,7 @@ def test_gils_mask_keeps_its_share_of_pairs_and_passes_gradient() -> None:
     method, data = build({"scoring": "inner", "mask": "top", "kept_share": 0.5}), batch((20,), p=0.4)
     found = method.model.disentangle(data)
     assert set(found.mask.tolist()) == {0.0, 1.0}
-    assert float(found.mask.mean()) == pytest.approx(0.5, abs=0.05)
+    assert float(found.mask.detach().mean()) == pytest.approx(0.5, abs=0.05)
     found.invariant.sum().backward()
     assert method.model.trunk[0].ffn[0].weight.grad.abs().sum() > 0
 
@@ -305,6 +345,16 @@ def test_entropy_is_remembered_under_any_method() -> None:
     erm.train().loss(batch(), 0)
     assert erm.model.mean_entropy[0].isfinite().all()
     assert (erm.eval().model.disentangle(batch((40,), p=0.1), both=False).temperature != 1).any()
+
+
+def test_weights_saved_under_an_old_setting_name_still_load(tmp_path: Path) -> None:
+    method = build(variant_path="flowing")
+    model = {"name": "goodformer", "dim": 16, "dropout_rate": 0.0}
+    old = {"name": "goodformer", "variant_gradient": 1.0}
+    save_weights(tmp_path, ModelFile(model=model, method=old, features=SPEC, task=Task()), method.state_dict())
+    loaded, file = load_weights(tmp_path)
+    assert file.method == {"name": "goodformer", "variant_path": "flowing"}
+    torch.testing.assert_close(loaded(batch()), method.eval()(batch()))
 
 
 def test_another_model_is_refused_in_one_sentence() -> None:

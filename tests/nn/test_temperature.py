@@ -125,3 +125,20 @@ def test_descent_moves_towards_the_target_and_hardly() -> None:
     far = descend_temperature(logits, rows, start.mean(0) - 0.5, steps=200, rate=0.02)
     exact = solve_temperature(logits, rows, start.mean(0) - 0.5)
     torch.testing.assert_close(far, exact, rtol=0.05, atol=0.02)
+
+
+def test_joint_descent_minimises_the_sum_of_both_distances() -> None:
+    logits, rows = problem((12, 20, 7), 2, 2.0, 4)
+    signed = torch.cat((logits, torch.where(logits < -1e8, logits, -logits)))
+    start = mean_entropy(signed, signed.softmax(-1), rows.repeat(2, 1))  # (2B, H)
+    goal = start + torch.tensor([[-0.5], [-0.4], [0.3], [-0.2], [0.3], [0.4]])
+    t = torch.ones(3, 2, requires_grad=True)
+    adam = torch.optim.Adam([t], lr=1e-3)
+    for _ in range(10):  # the objective written out, differentiated by autograd
+        warm = signed / t.repeat(2, 1)[..., None, None]
+        adam.zero_grad()
+        (mean_entropy(warm, warm.softmax(-1), rows.repeat(2, 1)) - goal).abs().sum().backward()
+        adam.step()
+    got = descend_temperature(signed, rows.repeat(2, 1), goal, attentions=2)
+    assert torch.equal(*got.chunk(2))
+    torch.testing.assert_close(got[:3], t.detach(), atol=1e-5, rtol=0)

@@ -92,7 +92,10 @@ def explain_file(
     known = Predictions.concat([row.answer for row in rows]), [row.scores for row in rows], source
     names = [row.name for row in rows]
     found = explain(model, [row.graph for row in rows], names, k, shown.smiles, known=known)
-    drawn = write_explanation(model, found, folder, k, picture_limit=shown.drawable, note=shown.missing)
+    molecules = None if shown.smiles is None else [row.molecule or b"" for row in rows]
+    drawn = write_explanation(
+        model, found, folder, k, picture_limit=shown.drawable, note=shown.missing, molecules=molecules
+    )
     return {**report, "tables": [str(table) for table in tables], **drawn}
 
 
@@ -107,6 +110,7 @@ class Row:
         answer: Its prediction.
         scores: Its edge scores, (E,).
         smiles: Its SMILES, if the atoms are in that order.
+        molecule: The same molecule in RDKit's binary form, so that it is not parsed again.
         rank: Its class of size, from 0.
     """
 
@@ -116,6 +120,7 @@ class Row:
     answer: Predictions
     scores: Tensor
     smiles: str | None
+    molecule: bytes | None
     rank: int
 
     @property
@@ -140,7 +145,7 @@ class Shown:
     def add(self, collection: Collection, answer: Predictions, scores: Sequence[Tensor]) -> None:
         """Keep the rows of a block that may be drawn."""
         ranks = torch.bucketize(collection.graphs.sizes, torch.tensor(self.limits, dtype=torch.long))  # (G,)
-        smiles = collection.smiles if collection.as_written else None
+        molecules = collection.molecules if collection.as_written else None
         for rank, kept in enumerate(self._kept):
             kept += [
                 Row(
@@ -149,7 +154,8 @@ class Shown:
                     collection.graphs[place],
                     answer.subset([place]),
                     scores[place],
-                    None if smiles is None else smiles[place],
+                    None if molecules is None else molecules.smiles[place],
+                    None if molecules is None else molecules.subset([place]).binaries()[0],
                     rank,
                 )
                 for place in (ranks == rank).nonzero().flatten()[: self.count - len(kept)].tolist()

@@ -83,11 +83,15 @@ def write_explanation(
     single_pictures: bool = False,
     form: str = "png",
     note: str = "",
+    molecules: Sequence[str | bytes | Data] | None = None,
 ) -> dict[str, Any]:
-    """Write picture and scores of an explanation; see `explain_graphs`."""
+    """Write picture and scores of an explanation; see `explain_graphs`.
+
+    ``molecules`` are what to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
+    """
     place = Path(folder)
     files.make_folder(place)
-    molecules: Sequence[str | Data] | None = found.smiles
+    molecules = molecules or found.smiles
     if molecules is None and "attr" in found.graphs.edge and model.molecular:
         molecules = list(found.graphs)
     drawn = list(range(min(picture_limit, len(found.graphs))))
@@ -121,7 +125,7 @@ def _draw(
     places: Sequence[int],
     path: Path,
     k: int | None,
-    molecules: Sequence[str | Data] | None,
+    molecules: Sequence[str | bytes | Data] | None,
     note: str = "",
 ) -> Path:
     """Draw some of the graphs into one picture."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goodformer.config import history
 from goodformer.data import DATASETS
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
@@ -25,11 +26,6 @@ Rule = Literal["ood_val", "id_val", "last"]
 PARTS: dict[str, Registry[Any]] = {"dataset": DATASETS, "model": MODELS, "method": METHODS}
 LABELS = ("preset", "budget")
 """Fields that name a run and do not change what it computes; they do not enter its hash."""
-ADDED: dict[str, dict[str, Any]] = {"training": {"batches": "random"}}
-"""Settings introduced after the first records, with the value that stands for the behaviour before.
-
-A setting with that value does not enter the hash, so a run keeps the id it had without the setting.
-"""
 
 
 class Checked(BaseModel):
@@ -166,8 +162,8 @@ class RunConfig(Checked):
     def id(self) -> str:
         """Twelve hexadecimal digits that identify what the run computes, whatever its labels."""
         content = {name: value for name, value in self.to_dict().items() if name not in LABELS}
-        for part, added in ADDED.items():
-            content[part] = {name: value for name, value in content[part].items() if added.get(name, ...) != value}
+        for part in (*PARTS, "training"):
+            content[part] = history.hashed(part, content[part])
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -188,7 +184,8 @@ def _checked_part(name: str, registry: Registry[Any], part: Any) -> dict[str, An
     part = {"name": part} if isinstance(part, str) else part
     if not isinstance(part, Mapping) or not isinstance(part.get("name"), str):
         raise InputError(f"{name} = {part!r} has no name; {choices}")
-    settings = registry.check(part["name"], {key: value for key, value in part.items() if key != "name"})
+    given = history.current(name, part)
+    settings = registry.check(part["name"], {key: value for key, value in given.items() if key != "name"})
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     return {"name": part["name"], **plain}
 

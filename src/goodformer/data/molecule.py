@@ -140,8 +140,8 @@ class Parsed:
         """Return Morgan fingerprints of radius 2 (G, bits)."""
         generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=bits)
         found = np.zeros((len(self), bits), dtype=bool)
-        for row, binary in enumerate(self._binaries(False)):
-            found[row] = generator.GetFingerprintAsNumPy(_restored(binary))
+        for row, binary in enumerate(self.binaries()):
+            found[row] = generator.GetFingerprintAsNumPy(restored(binary))
         return found
 
     def _written(self, kind: str, write: Callable[[Any], str], progress: bool = False) -> list[str]:
@@ -149,7 +149,7 @@ class Parsed:
 
         def build() -> dict[str, Tensor]:
             work = partial(_write_chunk, write=write)
-            parts = _in_chunks(work, self._binaries(progress), None, progress, kind)
+            parts = _in_chunks(work, self.binaries(progress), None, progress, kind)
             return {kind: _packed([text for part in parts for text in part])}
 
         many = len(self) >= KEPT_FROM
@@ -157,7 +157,7 @@ class Parsed:
         written: list[str] = _unpacked(tensors[kind])
         return written
 
-    def _binaries(self, progress: bool) -> list[bytes]:
+    def binaries(self, progress: bool = False) -> list[bytes]:
         """Return the molecules in binary form; those that are only known as text are parsed now."""
         unread = [place for place, at in enumerate(self._places) if self._store[at] is None]
         texts = [self.smiles[place] for place in unread]
@@ -372,7 +372,7 @@ def _unpacked(tensor: Tensor) -> Any:
 # Many molecules -------------------------------------------------------------------------------------------------------
 
 
-def _restored(binary: Any) -> Any:
+def restored(binary: Any) -> Any:
     """Return the molecule of its binary form."""
     return Chem.Mol(binary)
 
@@ -386,7 +386,7 @@ def _scaffold(mol: Any) -> str:
 def _write_chunk(binaries: Sequence[bytes], first: int, write: Callable[[Any], str]) -> list[str]:
     """Return one string per molecule."""
     with rdBase.BlockLogs():
-        return [write(_restored(binary)) for binary in binaries]
+        return [write(restored(binary)) for binary in binaries]
 
 
 def _in_chunks(

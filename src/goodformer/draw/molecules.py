@@ -22,13 +22,13 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_rdmol
 
 from goodformer import files
-from goodformer.data.molecule import rebuilt
+from goodformer.data.molecule import rebuilt, restored
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
 from goodformer.registry import InputError
 
 Colour = tuple[float, float, float]
-Molecule: TypeAlias = "str | Data"
+Molecule: TypeAlias = "str | bytes | Data"
 
 CHOSEN = LinearSegmentedColormap.from_list("chosen", ["#f9a08c", "#ec4a34"])
 """From the lowest score among the chosen bonds to the highest."""
@@ -84,7 +84,8 @@ def draw_molecule(
     """Draw one molecule with the bonds its scores choose.
 
     Args:
-        molecule: A SMILES string, or a graph in the layout of `goodformer.data.molecule.FEATURES`.
+        molecule: A SMILES string, RDKit's binary form of a molecule, or a graph in the layout of
+            `goodformer.data.molecule.FEATURES`.
         edge_index: The ends of each scored directed edge as atom numbers in the order of the string, (2, E).
         scores: Score of each directed edge, (E,), larger = more decisive.
         path: Picture file, .png or .svg.
@@ -181,6 +182,8 @@ def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
     """The molecule whose bonds are just the edges; hydrogens that the string writes out are atoms if edges say so."""
     if isinstance(molecule, Data):
         return _rebuilt(molecule)
+    if isinstance(molecule, bytes):
+        return restored(molecule)
     wanted = {frozenset(pair) for pair in edge_index.T.tolist()}
     for remove_hydrogens in (True, False):
         mol = _read(molecule, remove_hydrogens)

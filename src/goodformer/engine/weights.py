@@ -15,6 +15,7 @@ from torch import Tensor
 
 import goodformer
 from goodformer import files
+from goodformer.config import history
 from goodformer.engine.seeds import own_randomness
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
@@ -110,6 +111,8 @@ def read_description(folder: Path) -> ModelFile:
     if found.get("version") != VERSION:
         raise InputError(f"{path} has version {found.get('version')!r}; this goodformer reads version {VERSION}.")
     fields = {name: found.get(name) for name in ("model", "method", "features", "task")}
+    for part in ("model", "method"):
+        fields[part] = history.current(part, found[part]) if isinstance(found.get(part), dict) else found.get(part)
     weights = found.get("weights")
     sha256 = weights.get("sha256") if isinstance(weights, dict) else None
     try:

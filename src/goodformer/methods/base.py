@@ -23,12 +23,14 @@ class Prediction:
         edge_scores: One score per edge, (E,); None if the method does not score edges.
         embedding: The graph embedding that the logits are computed from, (B, D), if it needs no second pass.
         signals: Further statistics per graph that the method offers to the domain score, each (B,).
+        edge_logits: Edge scores before a sigmoid that may saturate, (E,), if the method has them.
     """
 
     logits: Tensor
     edge_scores: Tensor | None
     embedding: Tensor | None = None
     signals: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_logits: Tensor | None = None
 
 
 class Method(nn.Module):

@@ -1,4 +1,4 @@
-"""GOODFormer's objective: what the invariant half says must hold whatever the variant half is."""
+"""GOODFormer's objective: the invariant half's prediction must hold whatever the variant half is."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from goodformer.registry import InputError
 from goodformer.spec import Task
 
 NOTHING, ENOUGH = 0.04, 0.12
-"""The adversary's reversed gradient grows with what the variant half tells of the labels, as a share of what the
-invariant half tells: none of it up to the first number, which is noise, all of it once the second has been added."""
+"""The reversed gradient grows with the label information in the variant half, as a share of that in the invariant half:
+zero up to the first number, which is noise, and full once the second has been added."""
 
 MEMORY = 100
-"""Steps over which what the halves tell is averaged."""
+"""Steps over which label information is averaged."""
+
+SCALES = {"flowing": 1.0, "cut": 0.0, "reversed": -1.0}
+"""Scale of the gradient from the variant half to the scores, by variant path."""
 
 
-class Told(nn.Module):
-    """What each half tells of the labels, in nats: by how much its loss is below that of the labels' frequencies.
+class LabelInformation(nn.Module):
+    """Label information in each half, in nats: how far its loss is below that of predicting the label frequencies.
 
-    Running means, so that a weight measured in them is right for labels that are hard to tell as for easy ones.
+    These are running means, so a weight measured in them suits labels that are hard to predict as well as easy ones.
 
     Attributes:
         nats: Of the invariant and of the variant half (2,).
@@ -47,35 +50,30 @@ class Told(nn.Module):
 
     @torch.no_grad()
     def update(self, y_c: Tensor, y_s: Tensor, y: Tensor) -> None:
-        """Take in the logits (B, C) of both halves of a training batch."""
+        """Update the means with the logits (B, C) of both halves of a training batch."""
         self.step += 1
         rate = (1 / self.step).clamp(min=1 / MEMORY)  # the plain mean of the first steps, then a running one
-        self.frequency.lerp_(self._frequency(y), rate)
-        ignorant = mean_loss(self.task, self._prior().expand_as(y_c), y)
-        told = torch.stack([ignorant - mean_loss(self.task, logits, y) for logits in (y_c, y_s)])
-        self.nats.lerp_(told, rate)
+        if self.task.kind == "multiclass":
+            self.frequency.lerp_(F.one_hot(y, self.task.outputs).float().mean(0), rate)
+            prior = self.frequency.clamp(min=1e-4).log()  # logits that predict the frequencies
+        else:
+            share = torch.nanmean(y, 0)
+            share = torch.where(share.isnan(), self.frequency, share)  # a batch may lack every label of a target
+            self.frequency.lerp_(share, rate)
+            prior = self.frequency.clamp(1e-4, 1 - 1e-4).logit()
+        ignorant = mean_loss(self.task, prior.expand_as(y_c), y)
+        found = torch.stack([ignorant - mean_loss(self.task, logits, y) for logits in (y_c, y_s)])
+        self.nats.lerp_(found, rate)
 
     @property
     def invariant(self) -> Tensor:
-        """Nats the invariant half tells, 0 where it has told none yet."""
+        """Nats in the invariant half, at least 0."""
         return self.nats[0].clamp(min=0)
 
     @property
     def left(self) -> Tensor:
-        """What the variant half tells, as a share of what the invariant one does."""
+        """Nats in the variant half as a share of those in the invariant half."""
         return self.nats[1] / self.nats[0].clamp(min=1e-3)
-
-    def _frequency(self, y: Tensor) -> Tensor:
-        if self.task.kind == "multiclass":
-            return F.one_hot(y, self.task.outputs).float().mean(0)
-        share = torch.nanmean(y, 0)
-        return torch.where(share.isnan(), self.frequency, share)  # a batch may lack every label of a target
-
-    def _prior(self) -> Tensor:
-        """The logits that predict the frequencies."""
-        if self.task.kind == "multiclass":
-            return self.frequency.clamp(min=1e-4).log()
-        return self.frequency.clamp(1e-4, 1 - 1e-4).logit()
 
 
 class GOODFormerMethod(Method):
@@ -86,19 +84,22 @@ class GOODFormerMethod(Method):
     (Eq. 12); L_B keeps the mask small.
 
     Paper: Liao et al., "Invariant Graph Transformer for Out-of-Distribution Generalization", KDD 2026, Eq. 17.
-    Differs from the paper: L_S reaches the scores scaled by ``variant_gradient``; a negative scale makes the variant
-        half an adversary: layers and w_s learn to read the label in it, and the mask moves out of it what they read.
-        The reversed gradient fades as the variant half ends telling more than label frequencies do: pushing further
-        would make its predictions wrong, not ignorant. L_B and l(y_c) are additions; L_B is measured in what the
-        invariant half tells of the labels, so that an edge costs the same share of it on every data set
-        (weight 0 in the preset ``paper``), and L_E is off by default. The published code has l(y_c) with weight 1, the
-        mean with weight 0.1, the variance per graph, entropies of both attentions and a_E / (epoch + 1).
+    Differs from the paper: in the paper and in the presets ``paper`` and ``as_published``, L_S trains the variant
+        classifier w_s alone (``variant_path="detached"``). By default the path is reversed and the variant half an
+        adversary: layers and w_s learn to read the label in it, and the mask moves what they read out of it. The
+        reversed gradient fades as the variant half's label information approaches zero, since pushing further would
+        make its predictions wrong instead of uninformed. L_B and l(y_c) are additions, and L_E is off by default. L_B
+        is measured in the label information of the invariant half, so that an edge costs the same share of it on every
+        data set. The preset ``paper`` has neither addition.
     Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
+    Differs from the published code: the objective of the preset ``as_published`` is the published one: l(y_c) with
+        weight 1, the mean with weight 0.1, the variance per graph, a_E / (epoch + 1), entropies of both attentions and
+        both layers. The model's docstring lists the remaining differences.
     """
 
     in_words = (
-        "Finds the deciding part by attention, predicts from it alone and empties the rest of all it tells; the "
-        "default, where new data will differ and reasons matter."
+        "Finds the deciding part by attention, predicts from it alone and removes label information from the rest of "
+        "the graph; the default, for new data that will differ and where explanations matter."
     )
 
     step: Tensor
@@ -116,14 +117,21 @@ class GOODFormerMethod(Method):
             Field(description="risks: variance of the batch's mean losses; graphs: mean of each graph's variance."),
         ] = "graphs",
         variant_weight: Annotated[float, Field(ge=0, description="a_S, of the variant half's loss.")] = 1.0,
-        variant_gradient: Annotated[
-            float,
-            Field(description="Scale of the variant half's gradient to the scores: 1 flows, 0 is cut, < 0 reverses."),
-        ] = -1.0,
+        variant_path: Annotated[
+            Literal["detached", "cut", "flowing", "reversed"],
+            Field(
+                description="Where L_S goes. detached: to w_s alone; cut: to the layers but not to the scores through "
+                "the variant half; flowing: everywhere; reversed: everywhere, with reversed sign at the scores."
+            ),
+        ] = "reversed",
         ramp_steps: Annotated[int, Field(ge=0, description="Steps over which a reversed gradient grows.")] = 300,
         entropy_weight: Annotated[float, Field(ge=0, description="a_E, of the entropy of attention.")] = 0.0,
         entropy_of: Annotated[
-            Literal["invariant", "both"], Field(description="Entropy of Softmax(E) alone, or of Softmax(-E) too.")
+            Literal["invariant", "both", "mean"],
+            Field(
+                description="Entropy of Softmax(E) in the first layer, or, summed over layers, the sum (both) or the "
+                "mean of Softmax(E) and Softmax(-E)."
+            ),
         ] = "invariant",
         entropy_schedule: Annotated[
             Literal["constant", "decay"], Field(description="decay divides the weight by epoch + 1.")
@@ -131,14 +139,17 @@ class GOODFormerMethod(Method):
         encoder_weight: Annotated[float, Field(ge=0, description="a_PSE, of the recovery of encodings.")] = 0.01,
         budget: Annotated[
             Literal["kl", "size"],
-            Field(description="size: -log(1 - M) an edge; kl: each edge is drawn to a Bernoulli of rate r."),
+            Field(description="size: -log(1 - M) per edge; kl: divergence from a Bernoulli of rate r per edge."),
         ] = "size",
         budget_weight: Annotated[
-            float, Field(ge=0, description="a_B, of the mask's budget, a share of the nats the invariant half tells.")
+            float, Field(ge=0, description="a_B, of the mask's budget, a share of the invariant half's nats.")
         ] = 0.25,
         budget_rate: Annotated[
-            float, Field(gt=0, lt=1, description="r, the rate to which the budget kl draws every edge.")
+            float, Field(gt=0, lt=1, description="r, the rate of the Bernoulli in the budget kl.")
         ] = 0.3,
+        edge_score: Annotated[
+            Literal["logits", "mask"], Field(description="Edge scores that explain: symmetrised logits, or the mask M.")
+        ] = "logits",
     ) -> None:
         if not isinstance(model, GOODFormer):
             raise InputError(
@@ -148,42 +159,47 @@ class GOODFormerMethod(Method):
         self.model: GOODFormer = model
         self.invariant_weight, self.intervention_weight = invariant_weight, intervention_weight
         self.variance_weight, self.variance_of = variance_weight, variance_of
-        self.variant_weight, self.variant_gradient = variant_weight, variant_gradient
+        self.variant_weight, self.variant_path = variant_weight, variant_path
         self.ramp_steps = ramp_steps
         self.entropy_weight, self.entropy_of, self.entropy_schedule = entropy_weight, entropy_of, entropy_schedule
         self.encoder_weight = encoder_weight
         self.budget, self.budget_weight, self.budget_rate = budget, budget_weight, budget_rate
+        self.edge_score = edge_score
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs)
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
-        self.told = Told(task)
+        self.told = LabelInformation(task)  # the name is part of saved weights
 
     def forward(self, batch: Batch) -> Tensor:
-        """y_c, the invariant half's logits (B, C)."""
+        """Return y_c, the invariant half's logits (B, C)."""
         return self.predict(batch).logits
 
     def edge_scores(self, batch: Batch) -> Tensor:
-        """The symmetrised, head-averaged attention logits of the edges (E,)."""
+        """Return the edges' symmetrised, head-averaged attention logits or their mask (E,)."""
         scores = self.predict(batch).edge_scores
         assert scores is not None
         return scores
 
     def predict(self, batch: Batch) -> Prediction:
-        """Logits, edge scores and embedding of the invariant half, which runs alone, and what its attention tells."""
-        found = self.model.disentangle(batch, both=False)
-        logits = self.invariant_classifier(found.invariant)
-        return Prediction(logits, found.edge_logits, found.invariant, self._signals(found))
+        """Return logits, edge scores, embedding and attention signals of the invariant half.
 
-    def _signals(self, found: Disentangled) -> dict[str, Tensor]:
-        """Mean over heads of log t_G, and of the attention's entropy less that of training, (B,)."""
+        The signals (B,) are means over heads of log t_G and of the attention's entropy minus its training mean.
+        """
+        found = self.model.disentangle(batch, both=False)
         gap = found.plain_entropy[0] - self.model.mean_entropy[0]  # (B, H)
-        return {
-            "log_temperature": found.temperature[0].log().mean(-1),
-            "entropy_gap": gap.nan_to_num().mean(-1),
-        }
+        return Prediction(
+            logits=self.invariant_classifier(found.invariant),
+            edge_scores=found.edge_logits if self.edge_score == "logits" else found.mask,
+            embedding=found.invariant,
+            signals={
+                "log_temperature": found.temperature[0].log().mean(-1),
+                "entropy_gap": gap.nan_to_num().mean(-1),
+            },
+            edge_logits=found.edge_logits,
+        )
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
-        """All terms of the objective, weighted."""
+        """Return all terms of the objective, weighted."""
         scale = self._variant_gradient()
         found = self.model.disentangle(batch, variant_gradient=scale)
         assert found.variant is not None
@@ -191,39 +207,46 @@ class GOODFormerMethod(Method):
         y_s = self.variant_classifier(found.variant)
         if self.training:
             self.told.update(y_c, y_s, batch.y)
-        if self.variant_gradient < 0:
+        if scale is not None and self.variant_path == "reversed":
             scale *= ((self.told.left - NOTHING) / ENOUGH).clamp(0, 1)
         intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # (B, B)
+        entropy_weight = self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
         terms = {
             "invariant": self.invariant_weight * mean_loss(self.task, y_c, batch.y),
             "intervention": self.intervention_weight * intervened.mean(),
             "variance": self.variance_weight * intervention_variance(intervened, self.variance_of),
             "variant": self.variant_weight * mean_loss(self.task, y_s, batch.y),
-            "entropy": self._entropy_weight(epoch) * self._entropy(found),
+            "entropy": entropy_weight * self._entropy(found),
             "encoder": self.encoder_weight * self._recovery(found, batch),
             "budget": self.budget_weight * self._budget(found),
         }
         return {name: term for name, term in terms.items() if self._active(name)}
 
     def _active(self, name: str) -> bool:
-        """Whether a term has a weight at all."""
+        """Return whether a term has a weight."""
         if name == "encoder" and self.model.target is None:
             return False
         weight: float = getattr(self, f"{name}_weight")
         return weight > 0
 
-    def _variant_gradient(self) -> Tensor:
-        """The scale of the gradient from the variant half to the scores, a reversed one growing over first steps."""
-        self.step += self.training
-        grown = 1.0 if self.variant_gradient >= 0 else self.step / max(self.ramp_steps, 1)
-        return torch.as_tensor(self.variant_gradient * grown, device=self.step.device).clamp(self.variant_gradient)
+    def _variant_gradient(self) -> Tensor | None:
+        """Return the scale of the gradient from the variant half to the scores, None where it is detached.
 
-    def _entropy_weight(self, epoch: int) -> float:
-        return self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
+        A reversed gradient grows over the first steps.
+        """
+        self.step += self.training
+        if self.variant_path == "detached":
+            return None
+        scale = SCALES[self.variant_path]
+        grown = self.step / max(self.ramp_steps, 1) if self.variant_path == "reversed" else 1.0
+        return torch.as_tensor(scale * grown, device=self.step.device).clamp(scale)
 
     def _entropy(self, found: Disentangled) -> Tensor:
         """L_E: mean entropy of the attention over graphs and heads (Eq. 8)."""
-        return found.entropy[0].mean() if self.entropy_of == "invariant" else found.entropy.mean(1).mean(1).sum()
+        if self.entropy_of == "invariant":
+            return found.entropy[0].mean()
+        total = found.entropy.mean(1).mean(1).sum()  # of both attentions of every layer
+        return total if self.entropy_of == "both" else total / 2
 
     def _recovery(self, found: Disentangled, batch: Batch) -> Tensor:
         """L_PSE: L1 distance to the encoding, over the columns a graph of that size has (Eq. 12)."""
@@ -236,22 +259,22 @@ class GOODFormerMethod(Method):
         return distance.sum() / valid.sum().clamp(min=1)
 
     def _budget(self, found: Disentangled) -> Tensor:
-        """L_B: what the mask costs, a mean over all edges of the batch in units of what the invariant half tells."""
+        """L_B: mean cost of the mask over all edges of the batch, in units of the invariant half's nats."""
         logits, r = found.edge_logits, self.budget_rate
-        if self.budget == "size":  # -log(1 - M): unlike M itself, it still pulls where the sigmoid is flat
+        if self.budget == "size":  # -log(1 - M): unlike M itself, it has a gradient where the sigmoid is flat
             return self.told.invariant * F.softplus(logits).mean()
         p = logits.sigmoid().clamp(1e-6, 1 - 1e-6)
         return self.told.invariant * (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
 
 
 def intervene(y_c: Tensor, y_s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """y_c,i * sigmoid(y_s,j) for all pairs (B, B, C), and the labels y_i of each (B, B) or (B, B, C) (Eq. 14)."""
+    """Return y_c,i * sigmoid(y_s,j) for all pairs (B, B, C), and the label y_i of each (B, B) or (B, B, C) (Eq. 14)."""
     pairs = y_c[:, None] * y_s.sigmoid()[None]
     return pairs, y[:, None].expand(len(y), len(y), *y.shape[1:])
 
 
 def intervention_variance(intervened: Tensor, of: Literal["risks", "graphs"]) -> Tensor:
-    """Var over interventions j of l_ij (B, B): of the mean over graphs i, or the mean of each graph's own (Eq. 15)."""
+    """Return Var_j of l_ij (B, B) over interventions: of the mean over graphs i, or each graph's, averaged (Eq. 15)."""
     if intervened.shape[1] < 2:
         return intervened.new_zeros(())
     return intervened.mean(0).var() if of == "risks" else intervened.var(1).mean()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -13,8 +14,16 @@ from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import AggregationName, CombineName, Heads, Inputs, NormName, Rate, Width
-from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
-from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
+from goodformer.nn.disentangler import (
+    ConcatHalf,
+    Half,
+    InnerProducts,
+    Scores,
+    edge_logits,
+    head_mean_mask,
+    hide_padding,
+)
+from goodformer.nn.encoder import EdgeSubgraphEncoder, NodeNoise, SubgraphEncoder
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer
 from goodformer.nn.gradient import scale_gradient
@@ -32,13 +41,14 @@ Depth = Annotated[int, Field(ge=0, description="Number of layers.")]
 
 @dataclass(frozen=True)
 class Disentangled:
-    """What the model found in a batch of B graphs.
+    """What the model finds in a batch of B graphs.
 
     Attributes:
-        edge_logits: Head-averaged score of every edge, (E,); larger = more invariant.
-        mask: M, the share of every edge that belongs to the invariant subgraph, (E,).
+        edge_logits: Head-averaged, symmetrised score of every edge, (E,); larger = more invariant.
+        mask: M, the share of every edge that belongs to the invariant subgraph, (E,). With
+            ``explained_by="second"``, both are those of the second disentangling layer.
         invariant: Embedding of every graph's invariant half, (B, D).
-        variant: The same for the variant half; None where only the invariant one was asked for.
+        variant: The same for the variant half; None if only the invariant half was embedded.
         entropy: Mean entropy of attention, (2, B, H) for Softmax(E) and Softmax(-E), or (1, B, H) for the first alone;
             those of a second disentangling layer follow.
         temperature: t_G used, (2, B, H) or (1, B, H).
@@ -58,23 +68,65 @@ class Disentangled:
     nodes: Tensor
 
 
+@dataclass(frozen=True)
+class Side:
+    """One half of every graph, or both halves stacked as a batch of twice as many graphs.
+
+    Attributes:
+        layout: Of the graphs on this side.
+        edges: Edge vectors, or None.
+        edge_weight: A_c = M * A or A_s = (1 - M) * A; both in this order where the halves are stacked.
+        node_weight: Each node's share in the half.
+        copies: How many halves are stacked here, 1 or 2.
+        learns: False where no loss needs the gradient of this side's embedding.
+    """
+
+    layout: Layout
+    edges: Tensor | None
+    edge_weight: Tensor
+    node_weight: Tensor
+    copies: int
+    learns: bool
+
+    def copy(self, rows: Tensor) -> Tensor:
+        """Repeat rows of the batch for every half stacked here."""
+        return torch.cat((rows, rows)) if self.copies == 2 else rows
+
+    def gradient(self) -> torch.autograd.grad_mode.set_grad_enabled:
+        """Return a context that records no gradient where none is needed."""
+        return torch.set_grad_enabled(self.learns and torch.is_grad_enabled())
+
+
 class GOODFormer(GraphModel):
     """Z = GT^M(G); E, M, Z_c, Z_s = disentangle(Z); P_c, P_s = h_PSE(A_c), h_PSE(A_s); Z' = GT'([Z, P]); pooling.
 
-    Both halves run through the same layers, stacked as one batch of 2B graphs: +E and A_c for the first copies, -E and
-    A_s for the second. Where only a prediction is wanted, the invariant half runs alone.
+    Both halves run through the same layers, +E and A_c for the first, -E and A_s for the second. By default they are
+    stacked as one batch of 2B graphs and share BatchNorm's statistics; with ``halves="apart"`` each has its own pass.
+    To predict, the invariant half runs alone.
 
     Paper: Liao et al., "Invariant Graph Transformer for Out-of-Distribution Generalization", KDD 2026, Eqs. 3 to 13.
     Differs from the paper: with ``values="inputs"`` the halves are computed from the node inputs, weighted by the
-        node's share in the half, instead of from Z, which has already mixed both; ``node_weights`` keeps attention and
-        pooling of a half to the half's own nodes; ``mask="logit"`` is the sigmoid of the head-averaged, symmetrised
-        logit, so that both directions of an edge belong to the same half.
-    Paper silent on: normalisation, dropout, residuals, how heads are joined into one mask, node inputs.
+        node's share in the half, instead of from Z, which has already mixed both. ``node_weights`` restricts attention
+        and pooling of a half to the half's own nodes. ``mask="logit"`` is the sigmoid of the head-averaged,
+        symmetrised logit, so both directions of an edge belong to the same half. The preset ``paper`` uses none of
+        these.
+    Paper silent on: normalisation, dropout, residuals, how heads are joined into one mask, node inputs, edges without
+        features, the layers of h_PSE and w_PSE, which row of E weighs an edge.
+    Differs from the published code: in the preset ``as_published``,
+
+        - random node features at evaluation are a fixed function of the graph, not drawn again each time;
+        - L_PSE skips the encoding columns that a small graph lacks, instead of the whole batch;
+        - the encoding to recover is the 8 eigenvectors after the constant one, not the constant one and 7 others;
+        - atom features are embedded at full width, without a narrower embedding and a linear map after it;
+        - the trunk's attention starts from ``nn.Linear``'s initial weights, not Xavier's;
+        - dropout rates are rounded to 1/256;
+        - entropies are exact, without a lower bound of 1e-10 on probabilities;
+        - the temperature at evaluation stays within [0.02, 50], which the published 10 steps never leave.
     """
 
     in_words = (
-        "Splits a graph into a deciding part and the rest by attention; goes with the method of this name, erm can "
-        "use it, too."
+        "Splits a graph into a deciding part and the rest by attention; belongs to the method of this name, and works "
+        "with erm."
     )
 
     mean_entropy: Tensor
@@ -95,16 +147,26 @@ class GOODFormer(GraphModel):
         norm: NormName = "batch",
         aggregation: AggregationName = "log",
         combine: CombineName = "sum",
+        edge_vector: Annotated[
+            bool, Field(description="Give edges without features one learned vector, which makes GIN a GINE.")
+        ] = False,
+        local_width: Annotated[
+            int, Field(ge=1, description="Hidden width of message-passing MLPs, as a multiple of dim.")
+        ] = 1,
         bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
         scoring: Annotated[
-            Literal["attention", "inner"],
-            Field(description="E from queries and keys, or GIL's: inner products of the trunk's embeddings."),
+            Literal["attention", "inner", "generator"],
+            Field(
+                description="E from queries and keys; inner: inner products of the trunk's embeddings; generator: "
+                "inner products from a network of its own, as in GIL."
+            ),
         ] = "attention",
         mask: Annotated[
-            Literal["logit", "heads", "top"],
+            Literal["logit", "heads", "heads_by_source", "top"],
             Field(
                 description="logit: sigmoid of the symmetrised mean score; heads: mean of the heads' sigmoids; "
-                "top: 1 for the best share of each graph's edges, as in GIL."
+                "heads_by_source: the same with source and target swapped; top: 1 for the best share of each graph's "
+                "edges, as in GIL."
             ),
         ] = "logit",
         kept_share: Annotated[float, Field(gt=0, le=1, description="Share of edges the mask top keeps.")] = 0.6,
@@ -115,6 +177,21 @@ class GOODFormer(GraphModel):
         values: Annotated[
             Literal["trunk", "inputs"], Field(description="What the halves are computed from.")
         ] = "inputs",
+        half: Annotated[
+            Literal["sum", "concat"],
+            Field(description="How a half joins attention and messages: sum, or projected, concatenated and mapped."),
+        ] = "sum",
+        halves: Annotated[
+            Literal["together", "apart"],
+            Field(description="Both halves in one pass with shared BatchNorm statistics, or in a pass each."),
+        ] = "together",
+        encoder: Annotated[
+            Literal["residual", "edges"],
+            Field(description="residual: GIN with residuals, w_PSE an MLP; edges: GINE on edge vectors, w_PSE linear."),
+        ] = "residual",
+        encoder_noise: Annotated[
+            Literal["shared", "separate"], Field(description="Same random features for both halves, or one draw each.")
+        ] = "shared",
         node_weights: Annotated[
             bool, Field(description="Weigh nodes by their edges' masks in pooling and in the predictor's attention.")
         ] = True,
@@ -122,8 +199,18 @@ class GOODFormer(GraphModel):
             Literal["gt", "mlp", "disentangler"],
             Field(description="GT': GPS layers, an MLP, or a second disentangling layer on the mean of the halves."),
         ] = "gt",
+        second_readout: Annotated[
+            bool, Field(description="Add the second disentangling layer's output to the first's before pooling.")
+        ] = True,
+        explained_by: Annotated[
+            Literal["first", "second"], Field(description="Disentangling layer whose scores explain the prediction.")
+        ] = "first",
         temperature: Annotated[
-            Solver, Field(description="Test-time temperature: solved exactly, by the paper's descent, or none.")
+            Solver,
+            Field(
+                description="Test-time temperature: exact root, published descent, one descent for both attentions "
+                "(joint_descent), or none."
+            ),
         ] = "exact",
         entropy_decay: Annotated[float, Field(ge=0, lt=1, description="Of the running mean of the entropy.")] = 0.99,
     ) -> None:
@@ -134,41 +221,72 @@ class GOODFormer(GraphModel):
             raise InputError(f"model goodformer: sample = {sample} draws the mask logit, not {mask}; set one of them.")
         if not target.startswith("laplacian:"):
             raise InputError(f"model goodformer: target = {target!r} is not accepted; give laplacian:k.")
+        if explained_by == "second" and predictor != "disentangler":
+            raise InputError(
+                f"model goodformer: explained_by = second needs a second disentangling layer, not predictor = "
+                f"{predictor}; set model.predictor=disentangler or model.explained_by=first."
+            )
         self.dim, self.heads = dim, heads
         self.mask_kind, self.kept_share, self.sample = mask, kept_share, sample
-        self.values, self.node_weights = values, node_weights
+        self.values, self.node_weights, self.apart = values, node_weights, halves == "apart"
         self.solver, self.entropy_decay = temperature, entropy_decay
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
-        gps = partial(GPSLayer, dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
-        half = partial(Half, dim, norm=norm, p=dropout_rate, aggregation=aggregation)
+        gps = partial(
+            GPSLayer,
+            dim,
+            heads,
+            norm=norm,
+            p=dropout_rate,
+            aggregation=aggregation,
+            combine=combine,
+            local_width=local_width,
+        )
+        layer = partial(
+            Half if half == "sum" else ConcatHalf,
+            dim,
+            norm=norm,
+            p=dropout_rate,
+            aggregation=aggregation,
+            local_width=local_width,
+        )
         self.trunk = nn.ModuleList(gps() for _ in range(trunk_layers))
         self.scores = Scores(dim, heads, bounded) if scoring == "attention" else InnerProducts(heads)
-        self.embed = half()
+        self.embed = layer()
         self.target = Encoding.parse(target) if encoder_layers else None
         self.encodings = tuple(dict.fromkeys((*self.nodes.encodings, *([target] if encoder_layers else []))))
         if self.target:
-            self.noise = NodeNoise(encoder_dim)
-            self.encoder = SubgraphEncoder(
-                encoder_dim, encoder_layers, self.target.width, norm=norm, aggregation=aggregation
+            self.separate_noise = encoder_noise == "separate"
+            self.noise = NodeNoise(2 * encoder_dim if self.separate_noise else encoder_dim)
+            sizes = (encoder_dim, encoder_layers, self.target.width)
+            self.encoder = (
+                SubgraphEncoder(*sizes, norm=norm, aggregation=aggregation)
+                if encoder == "residual"
+                else EdgeSubgraphEncoder(*sizes, dim, norm=norm, p=dropout_rate, aggregation=aggregation)
             )
             self.join = nn.Linear(dim + encoder_dim, dim)
-        self.predictor_kind = predictor
+        self.predictor_kind, self.second_readout = predictor, second_readout
+        self.explained_by = explained_by
         if predictor == "gt":
             self.predictor = nn.ModuleList(gps() for _ in range(predictor_layers))
         elif predictor == "mlp":
             self.predictor = nn.ModuleList(mlp(dim, 2 * dim, dim, dropout_rate) for _ in range(predictor_layers))
         else:
-            self.second_scores, self.second_embed = Scores(dim, heads, bounded), half()
+            self.second_scores, self.second_embed = Scores(dim, heads, bounded), layer()
+        self.edge_vector = nn.Parameter(torch.randn(dim)) if edge_vector and self.edges.own is None else None
+        self.generator = None
+        if scoring == "generator":
+            self.generator_nodes = NodeInput(spec, dim, inputs)
+            self.generator = nn.ModuleList(gps() for _ in range(trunk_layers))
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
 
     # ---------------------------------------------------------------- the contract
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
-        """Node embeddings of the invariant half (N, D)."""
+        """Return node embeddings of the invariant half (N, D)."""
         return self.disentangle(batch, both=False, edge_weight=edge_weight).nodes
 
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
-        """The mean over the nodes of each graph (B, D)."""
+        """Return the mean over the nodes of each graph (B, D)."""
         return mean_nodes(h, Layout(batch))
 
     # ---------------------------------------------------------------- the paper, in its order
@@ -178,73 +296,76 @@ class GOODFormer(GraphModel):
         batch: Batch,
         both: bool = True,
         edge_weight: Tensor | None = None,
-        variant_gradient: float | Tensor = 1.0,
+        variant_gradient: float | Tensor | None = 1.0,
     ) -> Disentangled:
         """Split every graph into its invariant and its variant half and embed them.
 
         Args:
             batch: Graphs.
-            both: False embeds the invariant half only.
+            both: False embeds the invariant half only, where the settings allow it.
             edge_weight: Multiplies the messages along each edge, (E,).
-            variant_gradient: Scale of the gradient that reaches the scores through the variant half: 1 is the paper's,
-                0 cuts it, a negative one reverses it, so that what the layers and the variant classifier learn to read
-                in the variant half is what the disentangler moves out of it. A tensor is read when the gradient flows,
-                so it may still be changed after this call.
+            variant_gradient: Scale of the gradient that reaches the scores through the variant half. 1 lets it flow; a
+                negative scale reverses it, so the disentangler removes from the variant half what layers and variant
+                classifier learn to read in it; 0 blocks it there, while the layers still learn. None detaches the
+                variant half's embedding: no gradient flows at all. A tensor is read during the backward pass, so it
+                may change after this call.
         """
-        both = both or self.predictor_kind == "disentangler"  # which reads the mean of the halves
+        both = both or self.predictor_kind == "disentangler" or self.solver == "joint_descent"
         layout, edges = Layout(batch), self.edges(batch)
+        if self.edge_vector is not None:
+            edges = self.edge_vector.expand(layout.src.numel(), -1)
         inputs = self.nodes(batch)
-        z = self._trunk(inputs, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
-        scores = self.scores(z, layout)  # E, (B, H, n, n)
-        noise = self._draw(layout)
-        mask = self._mask(scores, layout, noise)  # M, (E,)
-        halves = _Halves(layout, edges, mask, edge_weight, variant_gradient if both else None)
-        opposite = scale_gradient(scores, variant_gradient) if both else None  # E as the variant half sees it
+        z = inputs
+        for layer in self.trunk:
+            z = layer(z, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
+        scores = self.scores(z if self.generator is None else self._generate(batch, layout, edges, edge_weight), layout)
+        mask = self._mask(scores, layout)  # E, (B, H, n, n), and M, (E,)
+        needed = variant_gradient is not None or self.predictor_kind == "disentangler"
+        sides = self._sides(layout, edges, mask, edge_weight, both, variant_gradient, needed)
+        opposite = None  # E as the variant half sees it
+        if both:
+            opposite = scores if variant_gradient is None else scale_gradient(scores, variant_gradient)
         attention, entropy, plain, temperature = self._attend(scores, opposite, layout)
-        source = halves.copy(z) if self.values == "trunk" else halves.copy(inputs) * halves.node_weight[:, None]
-        h = self.embed(source, attention, halves.layout, halves.edges, halves.edge_weight)  # [Z_c; Z_s], (2N, D)
-        h, recovered = self._encode(h, halves, batch.x)
-        h, more_entropy = self._predict(h, halves)  # [Z'_c; Z'_s]
+        h = self._embed(z if self.values == "trunk" else inputs, attention, sides)  # Z_c, Z_s
+        h, recovered = self._encode(h, sides, layout, batch.x)
+        if self.predictor_kind == "disentangler":
+            second = self._second(h, layout, edges, edge_weight, variant_gradient is not None)
+            entropy = torch.cat((entropy, second.entropy))
+            h = [first + more for first, more in zip(h, second.outputs, strict=True)] if self.second_readout else h
+            if self.explained_by == "second":
+                scores, mask = second.scores, second.mask
+        else:
+            h = self._predict(h, sides)  # Z'_c, Z'_s
         if self.node_weights:
-            h = weighted(h, halves.layout, halves.node_weight)
-        graphs = mean_nodes(h, halves.layout).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
+            h = [weighted(rows, side.layout, side.node_weight) for rows, side in zip(h, sides, strict=True)]
+        pooled = [mean_nodes(rows, side.layout) for rows, side in zip(h, sides, strict=True)]
+        graphs = _joined(pooled).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
+        variant = graphs[1] if both else None
         return Disentangled(
             edge_logits=edge_logits(scores, layout, symmetric=True),
             mask=mask,
             invariant=graphs[0],
-            variant=graphs[1] if both else None,
-            entropy=torch.cat((entropy, *more_entropy)),
+            variant=variant.detach() if variant is not None and variant_gradient is None else variant,
+            entropy=entropy,
             temperature=temperature,
             plain_entropy=plain,
             recovered=recovered,
-            nodes=h[: layout.num_nodes],
+            nodes=h[0][: layout.num_nodes],
         )
 
-    def _trunk(self, h: Tensor, layout: Layout, edges: Tensor | None, edge_weight: Tensor | None) -> Tensor:
-        """GT^M: layers of GraphGPS."""
-        for layer in self.trunk:
+    def _generate(self, batch: Batch, layout: Layout, edges: Tensor | None, edge_weight: Tensor | None) -> Tensor:
+        """Return node embeddings (N, D) of the subgraph generator's own network."""
+        assert self.generator is not None
+        h: Tensor = self.generator_nodes(batch)
+        for layer in self.generator:
             h = layer(h, layout, edges, edge_weight)
         return h
 
-    def _encode(self, h: Tensor, halves: _Halves, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """[Z, Z_PSE] of the halves as (2N, D), and the encodings recovered from Z_PSE, (2, N, k) (Eqs. 11, 12)."""
-        if self.target is None:
-            return h, None
-        noise = halves.copy(self.noise(halves.single, x))
-        code = self.encoder(noise, halves.layout, halves.edge_weight)  # [P_c; P_s], (2N, d)
-        recovered = self.encoder.recover(code).unflatten(0, (-1, halves.single.num_nodes))
-        return self.join(torch.cat((h, code), 1)), recovered
-
-    def _draw(self, layout: Layout) -> Tensor | None:
-        """Logistic noise of every edge (E,), the same for its two directions, where masks are drawn at random."""
-        if self.sample == "none" or not self.training:
-            return None
-        return shared_noise(layout)
-
-    def _mask(self, scores: Tensor, layout: Layout, noise: Tensor | None) -> Tensor:
-        """M = sigmoid(E) at the edges (Eq. 4), with noise a draw from the binary concrete distribution (E,)."""
-        if self.mask_kind == "heads":
-            return head_mean_mask(scores, layout)
+    def _mask(self, scores: Tensor, layout: Layout) -> Tensor:
+        """Return M = sigmoid(E) at the edges (E,) (Eq. 4), drawn from the binary concrete distribution if asked."""
+        if self.mask_kind.startswith("heads"):
+            return head_mean_mask(scores, layout, by_source=self.mask_kind == "heads_by_source")
+        noise = shared_noise(layout) if self.sample != "none" and self.training else None
         logits = edge_logits(scores, layout, symmetric=True)
         if self.mask_kind == "top":
             return straight_through(top_pairs(logits, layout, self.kept_share), logits.sigmoid())
@@ -253,8 +374,40 @@ class GOODFormer(GraphModel):
         drawn = concrete(logits, noise)
         return drawn if self.sample == "soft" else straight_through(drawn > 0.5, drawn)
 
+    def _sides(
+        self,
+        layout: Layout,
+        edges: Tensor | None,
+        mask: Tensor,
+        given: Tensor | None,
+        both: bool,
+        variant_gradient: float | Tensor | None,
+        learns: bool,
+    ) -> list[Side]:
+        """Return the halves that a mask cuts out: stacked, apart, or the invariant one alone.
+
+        ``variant_gradient`` is as in `disentangle`; ``learns`` says whether a variant half that stands apart does.
+        """
+        share = node_share(mask, layout)
+        weights, shares = [mask], [share]
+        for values, parts in ((mask, weights), (share, shares)) if both else ():
+            scaled = values if variant_gradient is None else scale_gradient(values, variant_gradient)
+            parts.append(1 - scaled)
+        if given is not None:
+            weights = [weight * given for weight in weights]
+        if both and not self.apart:
+            twice = None if edges is None else torch.cat((edges, edges))
+            return [Side(layout.twice(), twice, torch.cat(weights), torch.cat(shares), 2, True)]
+        return [
+            Side(layout, edges, weight, share, 1, learns or not half)
+            for half, (weight, share) in enumerate(zip(weights, shares, strict=True))
+        ]
+
     def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Softmax(E / t) and Softmax(-E / t) stacked (2B, H, n, n), their entropies at t and at 1, and t, (2, B, H)."""
+        """Return Softmax(E / t) and Softmax(-E / t), stacked (2B, H, n, n), their entropies at t and at 1, and t.
+
+        Entropies and temperatures have shape (2, B, H), or (1, B, H) for the invariant half alone.
+        """
         signed = scores if opposite is None else torch.cat((scores, -opposite))
         rows = layout.mask if opposite is None else layout.mask.repeat(2, 1)
         signed = hide_padding(signed, rows)
@@ -272,74 +425,100 @@ class GOODFormer(GraphModel):
         return p, entropy, entropy if plain is None else plain, temperature
 
     def _temperature(self, signed: Tensor, layout: Layout, rows: Tensor) -> Tensor:
-        """t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
+        """Return t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
         copies = signed.shape[0] // layout.num_graphs
         goal = self.mean_entropy[:copies]  # (2, H)
         if self.training or self.solver == "none" or bool(goal.isnan().any()):
             return signed.new_ones(copies, layout.num_graphs, self.heads)
         goal = goal[:, None].expand(-1, layout.num_graphs, -1).flatten(0, 1)
-        solve = solve_temperature if self.solver == "exact" else descend_temperature
-        return solve(signed.detach(), rows, goal).unflatten(0, (copies, -1))
+        if self.solver == "exact":
+            found = solve_temperature(signed.detach(), rows, goal)
+        else:
+            found = descend_temperature(signed.detach(), rows, goal, copies if self.solver == "joint_descent" else 1)
+        return found.unflatten(0, (copies, -1))
 
     @torch.no_grad()
     def _remember(self, entropy: Tensor) -> None:
-        """The running mean of the training entropy of each attention and head."""
+        """Update the running mean of the training entropy of each attention and head."""
         new, kept = entropy.mean(1), self.mean_entropy[: len(entropy)]  # (2, H)
         kept.copy_(torch.lerp(new, torch.where(kept.isnan(), new, kept), self.entropy_decay))
 
-    def _predict(self, h: Tensor, halves: _Halves) -> tuple[Tensor, list[Tensor]]:
-        """GT' on both halves (Eq. 13), and the entropies of a second disentangling layer where it is one."""
-        if self.predictor_kind == "disentangler":
-            return self._second(h, halves)
-        keys = halves.node_weight if self.node_weights else None
-        for layer in self.predictor:
-            if self.predictor_kind == "mlp":
-                h = h + layer(h)
-            else:
-                h = layer(h, halves.layout, halves.edges, halves.edge_weight, keys)
-        return h, []
+    def _embed(self, source: Tensor, attention: Tensor, sides: Sequence[Side]) -> list[Tensor]:
+        """Return node embeddings of the halves (Eqs. 3, 5, 6), computed from Z or from the node inputs."""
+        embedded = []
+        for side, p in zip(sides, _apart(attention, sides), strict=True):
+            with side.gradient():
+                rows = side.copy(source)
+                rows = rows if self.values == "trunk" else rows * side.node_weight[:, None]
+                embedded.append(self.embed(rows, p, side.layout, side.edges, side.edge_weight))
+        return embedded
 
-    def _second(self, h: Tensor, halves: _Halves) -> tuple[Tensor, list[Tensor]]:
-        """The published GT': a second disentangling layer on the mean of the halves; both layers' outputs add up."""
-        layout = halves.single
-        z = h.unflatten(0, (-1, layout.num_nodes)).mean(0)
+    def _encode(
+        self, h: Sequence[Tensor], sides: Sequence[Side], layout: Layout, x: Tensor
+    ) -> tuple[list[Tensor], Tensor | None]:
+        """Return [Z, Z_PSE] of the halves, and the encodings recovered from Z_PSE, (2, N, k) (Eqs. 11, 12)."""
+        if self.target is None:
+            return list(h), None
+        noise = self.noise(layout, x)
+        each = noise.chunk(2, 1) if self.separate_noise else (noise, noise)
+        joined, recovered = [], []
+        for number, (rows, side) in enumerate(zip(h, sides, strict=True)):
+            code = self.encoder(
+                torch.cat(each) if side.copies == 2 else each[number], side.layout, side.edge_weight, side.edges
+            )  # Z_PSE, (N, d)
+            recovered.append(self.encoder.recover(code).unflatten(0, (-1, layout.num_nodes)))
+            with side.gradient():
+                joined.append(self.join(torch.cat((rows, code), 1)))
+        return joined, _joined(recovered)
+
+    def _predict(self, h: Sequence[Tensor], sides: Sequence[Side]) -> list[Tensor]:
+        """Return GT' of the halves (Eq. 13)."""
+        outputs = []
+        for start, side in zip(h, sides, strict=True):
+            rows, keys = start, side.node_weight if self.node_weights else None
+            with side.gradient():
+                for layer in self.predictor:
+                    if self.predictor_kind == "mlp":
+                        rows = rows + layer(rows)
+                    else:
+                        rows = layer(rows, side.layout, side.edges, side.edge_weight, keys)
+            outputs.append(rows)
+        return outputs
+
+    def _second(
+        self, h: Sequence[Tensor], layout: Layout, edges: Tensor | None, edge_weight: Tensor | None, learns: bool
+    ) -> _Second:
+        """Apply the published GT': a second disentangling layer on the mean of the halves, at temperature 1."""
+        z = _joined(h).unflatten(0, (-1, layout.num_nodes)).mean(0)
         scores = self.second_scores(z, layout)
-        mask = head_mean_mask(scores, layout)
-        signed = torch.cat((scores, -scores)) if halves.both else scores
-        signed = hide_padding(signed, halves.layout.mask)
-        p = signed.softmax(-1)
-        weight = torch.cat((mask, 1 - mask)) if halves.both else mask
-        out = self.second_embed(halves.copy(z), p, halves.layout, halves.edges, weight)
-        return h + out, [mean_entropy(signed, p, halves.layout.mask).unflatten(0, (-1, layout.num_graphs))]
+        mask = head_mean_mask(scores, layout, by_source=self.mask_kind == "heads_by_source")
+        sides = self._sides(layout, edges, mask, edge_weight, True, None, learns)
+        rows = layout.mask.repeat(2, 1)
+        signed = hide_padding(torch.cat((scores, -scores)), rows)
+        attention = signed.softmax(-1)
+        outputs = []
+        for side, p in zip(sides, _apart(attention, sides), strict=True) if self.second_readout else ():
+            with side.gradient():
+                outputs.append(self.second_embed(side.copy(z), p, side.layout, side.edges, side.edge_weight))
+        entropy = mean_entropy(signed, attention, rows).unflatten(0, (-1, layout.num_graphs))
+        return _Second(outputs, scores, mask, entropy)
 
 
-class _Halves:
-    """The two halves of a batch as one batch of twice as many graphs, or the invariant half alone.
+@dataclass(frozen=True)
+class _Second:
+    """A second layer's outputs if the readout adds them, scores E (B, H, n, n), mask (E,), entropies (2, B, H)."""
 
-    Attributes:
-        layout: Of the stacked halves; ``single`` is that of the batch.
-        edge_weight: A_c = M * A, then A_s = (1 - M) * A, (2E,).
-        node_weight: Each node's share in the half, (2N,).
-    """
+    outputs: list[Tensor]
+    scores: Tensor
+    mask: Tensor
+    entropy: Tensor
 
-    def __init__(
-        self,
-        layout: Layout,
-        edges: Tensor | None,
-        mask: Tensor,
-        given: Tensor | None,
-        variant_gradient: float | Tensor | None,
-    ) -> None:
-        self.single, self.both = layout, variant_gradient is not None
-        self.layout = layout.twice() if self.both else layout
-        self.edges = None if edges is None else self.copy(edges)
-        weight, share = mask, node_share(mask, layout)
-        if variant_gradient is not None:
-            weight = torch.cat((weight, 1 - scale_gradient(weight, variant_gradient)))
-            share = torch.cat((share, 1 - scale_gradient(share, variant_gradient)))
-        self.edge_weight = weight if given is None else weight * self.copy(given)
-        self.node_weight = share
 
-    def copy(self, rows: Tensor) -> Tensor:
-        """Rows for both halves."""
-        return torch.cat((rows, rows)) if self.both else rows
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate; a single part is returned as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _apart(stacked: Tensor, sides: Sequence[Side]) -> Sequence[Tensor]:
+    """Cut stacked halves into one tensor per side; the inverse of `_joined`."""
+    return (stacked,) if len(sides) == 1 else stacked.chunk(len(sides))

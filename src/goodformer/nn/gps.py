@@ -24,10 +24,18 @@ class GPSLayer(nn.Module):
     """
 
     def __init__(
-        self, dim: int, heads: int, *, norm: Norm, p: float, aggregation: Aggregation, combine: Combine = "sum"
+        self,
+        dim: int,
+        heads: int,
+        *,
+        norm: Norm,
+        p: float,
+        aggregation: Aggregation,
+        combine: Combine = "sum",
+        local_width: int = 1,
     ) -> None:
         super().__init__()
-        self.local = GIN(mlp(dim, dim, dim), aggregation)
+        self.local = GIN(mlp(dim, local_width * dim, dim), aggregation)
         self.attention = Attention(dim, heads)
         self.join = nn.Linear(2 * dim, dim) if combine == "concat" else None
         self.ffn = mlp(dim, 2 * dim, dim, p)

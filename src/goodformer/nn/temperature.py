@@ -8,14 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Solver = Literal["exact", "descent", "none"]
+Solver = Literal["exact", "descent", "joint_descent", "none"]
 
 LOWEST, HIGHEST = 0.02, 50.0
-"""Temperatures outside this range are not tried: a target entropy no temperature reaches ends at the border."""
+"""Range of temperatures; where no temperature reaches the target entropy, the result is a limit of this range."""
 
 
 def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
-    """Shannon entropy of every p = Softmax(e), (..., n) -> (...): H = log sum exp(e) - sum p e.
+    """Return the Shannon entropy of every p = Softmax(e), (..., n) -> (...): H = log sum exp(e) - sum p e.
 
     The first term is max e - log max p, so that no exponential is taken twice.
     """
@@ -23,17 +23,17 @@ def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
 
 
 def mean_entropy(logits: Tensor, p: Tensor, rows: Tensor) -> Tensor:
-    """Mean entropy of p = Softmax(logits) over the rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
+    """Return the mean entropy of p = Softmax(logits) over rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
     weight = rows[:, None].to(p.dtype)  # (B, 1, n)
     return (row_entropy(logits, p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
 
 
 def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float = 1e-4) -> Tensor:
-    """The t of each graph and head at which the mean entropy of Softmax(E / t) equals the target.
+    """Return the t of each graph and head at which the mean entropy of Softmax(E / t) equals the target.
 
     Entropy rises with t: with b = 1/t and x the logits, dH/d(log b) = -b^2 Var_p(x). Newton steps on log b stay inside
-    a bracket that every evaluation narrows; a step that would leave it is replaced by its middle. A few rows of each
-    graph give the start, so that the full logits are read only two or three times.
+    a bracket that every evaluation narrows; a step that would leave it is replaced by the bracket's middle. The start
+    comes from a few rows of each graph, so the full logits are read only two or three times.
 
     Args:
         logits: (B, H, n, n), a large negative number where a key is padding.
@@ -52,7 +52,10 @@ def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: f
 
 
 def _blocks(logits: Tensor, rows: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One block a graph and head: logits less their rows' largest (B*H, n, n), row weights (B*H, n), goals (B*H,)."""
+    """Return one block per graph and head.
+
+    Logits minus the largest of their row (B*H, n, n), row weights (B*H, n) and goals (B*H,).
+    """
     size, heads = logits.shape[:2]
     shifted = (logits - logits.amax(-1, keepdim=True)).flatten(0, 1)
     weight = (rows / rows.sum(1, keepdim=True).clamp(min=1)).to(logits.dtype)  # (B, n)
@@ -61,7 +64,7 @@ def _blocks(logits: Tensor, rows: Tensor, target: Tensor) -> tuple[Tensor, Tenso
 
 
 def _some_rows(shifted: Tensor, weight: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """About ``count`` rows spread over each graph, with weights that again sum to one."""
+    """Return about ``count`` rows spread over each graph, with weights that sum to one."""
     sizes = (weight > 0).sum(1)
     pick = (torch.arange(count, device=weight.device) * sizes[:, None]) // count  # (B*H, count)
     part = shifted.gather(1, pick[..., None].expand(-1, -1, shifted.shape[2]))
@@ -69,12 +72,12 @@ def _some_rows(shifted: Tensor, weight: Tensor, count: int) -> tuple[Tensor, Ten
 
 
 def _newton(x: Tensor, weight: Tensor, goal: Tensor, log_b: Tensor, tolerance: float, steps: int = 40) -> Tensor:
-    """log(1/t) per row block of x (G, r, n): safeguarded Newton, settled blocks set aside after every step.
+    """Return log(1/t) of each block of x (G, r, n) by safeguarded Newton steps; settled blocks drop out.
 
-    A step beyond a border is cut to the border, where a goal out of reach shows itself at once.
+    A step beyond a limit of the range ends at the limit, where an unreachable goal is recognised at once.
     """
     bottom, top = -math.log(HIGHEST), -math.log(LOWEST)
-    low, high = torch.full_like(goal, bottom - 1), torch.full_like(goal, top + 1)  # borders are not evaluated yet
+    low, high = torch.full_like(goal, bottom - 1), torch.full_like(goal, top + 1)  # the limits are not evaluated yet
     answer, active = log_b.clone(), torch.arange(goal.numel(), device=goal.device)
     for _ in range(steps):
         entropy, slope = _entropy_and_slope(x, weight, log_b)
@@ -97,7 +100,7 @@ def _newton(x: Tensor, weight: Tensor, goal: Tensor, log_b: Tensor, tolerance: f
 
 
 def _entropy_and_slope(x: Tensor, weight: Tensor, log_b: Tensor) -> tuple[Tensor, Tensor]:
-    """Weighted mean over rows of the entropy of Softmax(b x), and its derivative by log b."""
+    """Return the weighted mean over rows of the entropy of Softmax(b x), and its derivative by log b."""
     b = log_b.exp()[:, None]
     p = (x * b[..., None]).clamp_(min=-80).exp_()  # (G, r, n), not yet divided by its sum; far underflow is slow
     total = p.sum(-1)
@@ -108,18 +111,31 @@ def _entropy_and_slope(x: Tensor, weight: Tensor, log_b: Tensor) -> tuple[Tensor
     return (entropy * weight).sum(-1), -(b.square() * variance * weight).sum(-1)
 
 
-def descend_temperature(logits: Tensor, rows: Tensor, target: Tensor, steps: int = 10, rate: float = 1e-3) -> Tensor:
-    """The paper's way to the temperature (Eq. 10): Adam on |H - target| from t = 1, (B, H).
+def descend_temperature(
+    logits: Tensor, rows: Tensor, target: Tensor, attentions: int = 1, steps: int = 10, rate: float = 1e-3
+) -> Tensor:
+    """Return temperatures (B, H) by the published descent: Adam on |H - target| from t = 1 (Eq. 10).
 
-    With the published 10 steps at rate 0.001, t moves by about 1 % at most. The gradient is the exact
-    sign(H - target) Var_p(e) / t^3, so no graph of the computation is kept.
+    With 10 steps at rate 0.001, t moves by about 1 % at most. The gradient is the exact
+    sign(H - target) Var_p(e) / t^3, so no autograd graph is needed.
+
+    Args:
+        logits: (B, H, n, n), a large negative number where a key is padding.
+        rows: True where a row is a node, (B, n).
+        target: Entropy to reach, (H,) or (B, H).
+        attentions: Stacked attentions of the same graphs, first all of one, then all of the next. They share one
+            temperature per graph and head, which minimises the sum of their distances.
+        steps: Number of Adam steps.
+        rate: Learning rate of Adam.
     """
     shifted, weight, goal = _blocks(logits, rows, target)
     with torch.inference_mode(False):
-        t = torch.ones_like(goal)
+        t = goal.new_ones(goal.numel() // attentions)
         adam = torch.optim.Adam([t], lr=rate)
         for _ in range(steps):
-            entropy, slope = _entropy_and_slope(shifted, weight, -t.log())
-            t.grad = (entropy - goal).sign() * -slope / t  # slope is by log(1/t)
+            every = t.repeat(attentions)
+            entropy, slope = _entropy_and_slope(shifted, weight, -every.log())
+            gradient = (entropy - goal).sign() * -slope / every  # slope is by log(1/t)
+            t.grad = gradient.view(attentions, -1).sum(0)
             adam.step()
-    return t.clamp(LOWEST, HIGHEST).view(logits.shape[:2])
+    return t.clamp(LOWEST, HIGHEST).repeat(attentions).view(logits.shape[:2])
