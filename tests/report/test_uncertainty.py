@@ -183,7 +183,7 @@ def test_two_that_export_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_results_of_runs_do_not_take_the_place_of_records(run: gf.Run, tmp_path: Path) -> None:
     path = tmp_path / "sureness.jsonl"
     sureness.export(made({"energy": 0.5}, identity=run.config.id), path)
-    with pytest.raises(InputError, match="not a file of results"):
+    with pytest.raises(InputError, match="choose another file"):
         export_results([run], path)
 
 

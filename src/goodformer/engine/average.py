@@ -29,8 +29,10 @@ class WeightAverage:
     def __init__(self, module: nn.Module, kind: Kind, decay: float = 0.99) -> None:
         self.kind, self.decay, self.count = kind, decay, 0
         self.module = module if kind == "none" else copy.deepcopy(module).requires_grad_(False)
-        self._weights = _weights(self.module, module) if kind != "none" else ([], [])
-        self._buffers = _buffers(self.module, module) if kind != "none" else []
+        pairs = [] if kind == "none" else [*zip(self.module.modules(), module.modules(), strict=True)]
+        self._weights = [[w.detach() for w in part.parameters()] for part in (self.module, module)]
+        # Where each buffer is found; a module may replace the buffer itself.
+        self._buffers = [(old._buffers, new._buffers, name) for old, new in pairs for name in new._buffers]
         self._unseen = self._buffers
 
     def after_step(self) -> None:
@@ -64,17 +66,6 @@ class WeightAverage:
             self.count = int(state["count"])
             self.module.load_state_dict(state["module"])
             self._unseen = self._buffers
-
-
-def _weights(average: nn.Module, current: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """The parameters of two equal modules."""
-    return [w.detach() for w in average.parameters()], [w.detach() for w in current.parameters()]
-
-
-def _buffers(average: nn.Module, current: nn.Module) -> list[tuple[Buffers, Buffers, str]]:
-    """Where to find each buffer of two equal modules: looked up anew each time, for a module may replace one."""
-    modules = zip(average.modules(), current.modules(), strict=True)
-    return [(old._buffers, new._buffers, name) for old, new in modules for name in new._buffers]
 
 
 def _take_first(average: Buffers, current: Buffers, name: str) -> bool:

@@ -36,7 +36,12 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
     split = RULES[rule]
     if split is None:
         return len(epochs) - 1
-    scores = [(_score(epoch, split, metric), -_loss(epoch, split)) for epoch in epochs]
+
+    def value(epoch: dict[str, Any], name: str, missing: float) -> float:
+        found = epoch.get(split, {}).get(name)
+        return missing if found is None or math.isnan(found) else float(found)
+
+    scores = [(value(epoch, metric, -math.inf), -value(epoch, "loss", math.inf)) for epoch in epochs]
     return scores.index(max(scores))
 
 
@@ -45,15 +50,3 @@ def should_stop(epochs: Sequence[dict[str, Any]], rule: str, metric: str, patien
     if patience is None or not epochs:
         return False
     return len(epochs) - 1 - select_epoch(epochs, rule, metric) >= patience
-
-
-def _score(epoch: dict[str, Any], split: str, metric: str) -> float:
-    """A split's score, minus infinity where it is missing."""
-    value = epoch.get(split, {}).get(metric)
-    return -math.inf if value is None or math.isnan(value) else float(value)
-
-
-def _loss(epoch: dict[str, Any], split: str) -> float:
-    """A split's loss, infinite where it is missing."""
-    value = epoch.get(split, {}).get("loss")
-    return math.inf if value is None or math.isnan(value) else float(value)
