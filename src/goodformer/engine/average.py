@@ -30,7 +30,7 @@ class WeightAverage:
         self.kind, self.decay, self.count = kind, decay, 0
         self.module = module if kind == "none" else copy.deepcopy(module).requires_grad_(False)
         pairs = [] if kind == "none" else [*zip(self.module.modules(), module.modules(), strict=True)]
-        self._weights = [[w.detach() for w in part.parameters()] for part in (self.module, module)]
+        self._old, self._new = ([w.detach() for w in part.parameters()] for part in (self.module, module))
         # Where each buffer is found; a module may replace the buffer itself.
         self._buffers = [(old._buffers, new._buffers, name) for old, new in pairs for name in new._buffers]
         self._unseen = self._buffers
@@ -49,7 +49,7 @@ class WeightAverage:
     def _move(self, share: float) -> None:
         """Move the average by ``share`` of the way to the trained weights."""
         self.count += 1
-        torch._foreach_lerp_(*self._weights, share)
+        torch._foreach_lerp_(self._old, self._new, share)
         for average, current, name in self._buffers:
             old, new = average[name], current[name]
             if old is not None and new is not None:
