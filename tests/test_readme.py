@@ -187,7 +187,7 @@ def test_documented_training_has_settings_that_are_accepted(
     def seen(config: object, *_: object) -> None:
         raise Seen(config)
 
-    monkeypatch.setattr("goodformer.engine.train", seen)
+    monkeypatch.setattr("goodformer.engine.run.train", seen)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "RUN").mkdir(parents=True)
     (tmp_path / "runs" / "RUN" / "config.json").write_text(json.dumps(configure({"name": "good-motif"}).to_dict()))

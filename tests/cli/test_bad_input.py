@@ -232,7 +232,7 @@ def test_an_interrupt_says_that_the_run_goes_on(command: Command, monkeypatch: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("goodformer.engine.train", interrupted)
+    monkeypatch.setattr("goodformer.engine.run.train", interrupted)
     answer = command("train", "good-motif", "--method", "erm", *TINY)
     assert answer.code == cli.INTERRUPTED == 130
     assert "continues" in answer.err
@@ -242,6 +242,6 @@ def test_our_own_errors_keep_their_traceback(command: Command, monkeypatch: pyte
     def broken(*_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("goodformer.engine.train", broken)
+    monkeypatch.setattr("goodformer.engine.run.train", broken)
     with pytest.raises(ValueError, match="a bug"):
         command("train", "good-motif", "--method", "erm", *TINY)

@@ -150,7 +150,7 @@ def test_the_report_speaks_plainly(model: Path, command: Command) -> None:
     assert "shifted, used for nothing else (test)" in done.out
     assert "ROC-AUC: how often a row of yes is ranked above one of no" in " ".join(done.out.split())
     assert "epoch 1/2" in done.err
-    assert "shifted test" in done.err
+    assert "OOD test" in done.err
 
 
 def test_a_split_that_tells_little_is_warned_about(model: Path, command: Command) -> None:

@@ -13,8 +13,8 @@ from torch_geometric.explain import Explainer, GNNExplainer, ModelConfig
 from torch_geometric.nn import GINEConv, global_mean_pool
 
 from goodformer.data.graphs import GraphSet
-from goodformer.explain.posthoc import ALGORITHMS, PathGradient, WeightedMethod, _explainer, edge_scores
 from goodformer.engine.precision import edge_auc
+from goodformer.explain.posthoc import ALGORITHMS, PathGradient, WeightedMethod, _explainer, edge_scores
 from goodformer.methods import METHODS, Method
 from goodformer.methods.base import losses
 from goodformer.models import MODELS
