@@ -1,4 +1,4 @@
-"""Requirements, citation and make targets."""
+"""What is needed to install, cite and release."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import goodformer
 
@@ -18,7 +19,7 @@ PINNED = {"runtime": PROJECT["dependencies"], **PROJECT["optional-dependencies"]
 
 
 def pins(name: str) -> dict[str, str]:
-    """Return package and version of every line of a requirement file."""
+    """Package and version of every line of a requirement file."""
     lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     entries = [line for line in lines if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+]*", line) for line in entries)
@@ -34,6 +35,14 @@ def test_everything_declared_is_pinned(name: str) -> None:
     pinned = pins(name) | pins("torch")
     declared = {_plain(re.match(r"[A-Za-z0-9._-]+", line)[0]) for line in PINNED[name]}  # type: ignore[index]
     assert declared <= set(pinned)
+
+
+def test_malicious_releases_of_lightning_are_never_installed() -> None:
+    (line,) = (line for line in PROJECT["dependencies"] if line.startswith("lightning"))
+    accepted = Requirement(line).specifier
+    assert not {"2.6.2", "2.6.3"} & set(accepted.filter(["2.6.2", "2.6.3", "2.6.6"]))
+    assert pins("runtime")["lightning"] in accepted
+    assert pins("runtime")["pytorch-lightning"] in accepted
 
 
 @pytest.mark.parametrize("name", ["torch", "runtime", "dev"])
@@ -64,7 +73,7 @@ def test_lazy_names_are_all_there() -> None:
         _ = goodformer.nonsense
 
 
-@pytest.mark.parametrize("target", ["run", "test", "check", "bench", "theory", "docs", "clean", "help"])
+@pytest.mark.parametrize("target", ["run", "test", "check", "bench", "docs", "clean", "help"])
 def test_make_targets(target: str) -> None:
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -72,7 +81,7 @@ def test_make_targets(target: str) -> None:
 
 def test_clean_never_removes_runs_or_results(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
-    kept = [tmp_path / name / "kept.json" for name in ("runs", "results", "quickstart", "benchmarks", "lab", "docs")]
+    kept = [tmp_path / name / "kept.json" for name in ("runs", "results", "quickstart", "benchmarks", "docs")]
     gone = [tmp_path / name / "file" for name in (".venv", "site", "src/__pycache__", ".mypy_cache")]
     for path in (*kept, *gone, tmp_path / "tests" / "test.py"):
         path.parent.mkdir(parents=True)

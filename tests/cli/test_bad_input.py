@@ -89,7 +89,7 @@ def test_wrong_words_about_a_run(command: Command, erm: Path, arguments: list[st
 
 @pytest.mark.parametrize("name", ["evaluate", "uncertainty"])
 def test_a_fitted_model_is_no_run(command: Command, erm: Path, name: str) -> None:
-    refused(command(name, erm / "best"), "is a fitted model and no run", "goodformer predict", "goodformer explain")
+    refused(command(name, erm / "best"), "is a fitted model", "goodformer predict", "goodformer explain")
 
 
 def test_ambiguous_name(command: Command, runs: Path) -> None:

@@ -68,7 +68,7 @@ def assert_same(one: Run, other: Run) -> None:
 
 
 def test_a_run_killed_at_any_moment_ends_as_one_that_never_was(tmp_path: Path) -> None:
-    """Killed in a step, and before each file that a run of two epochs, both the best so far, puts in place."""
+    """Killed in a step, before the first state, and before each file that a second epoch, a new best, puts in place."""
     chosen = config(epochs=2, selection="last")
     whole = train(chosen, tmp_path / "whole", QUIET)
     path = tmp_path / "run.yaml"
@@ -78,13 +78,13 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_never_was(tmp_path: Path) -
         command, cwd=PROJECT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, check=True
     )
     places = json.loads(done.stdout)
-    best = ["best.next/weights.safetensors", "best.next/model.json"]
-    moved = ["best/weights.safetensors", "best/model.json"]
     run = whole.folder.name
-    epoch = [*best, f"{run}/last.ckpt", *moved, f"{run}/epochs.jsonl"]
+    epoch = ["best.next/weights.safetensors", "best.next/model.json", f"{run}/last.ckpt"]
+    epoch += ["best/weights.safetensors", "best/model.json", f"{run}/epochs.jsonl"]
     end = ["last/weights.safetensors", "last/model.json", f"{run}/epochs.jsonl", f"{run}/summary.json"]
-    assert [file for _, file, *_ in places] == ["step", f"{run}/config.json", *epoch, *epoch, *end]
-    assert [recorded for *_, recorded, _ in places] == [1, *[0] * 7, *[1] * 6, *[2] * 4]
+    first = ["step", f"{run}/last.ckpt", epoch[0]]
+    assert [file for _, file, *_ in places] == [*first, f"{run}/config.json", *epoch, *end]
+    assert [recorded for *_, recorded, _ in places] == [1, 0, 1, 1, *[1] * 6, *[2] * 4]
     for folder, _, _, code in places:
         assert code == 0
         assert_same(Run(tmp_path / "broken" / folder / run), whole)

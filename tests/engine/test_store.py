@@ -40,35 +40,33 @@ def test_a_run_opens_by_folder_name_prefix_or_id(shelf: Path, finished: Run) -> 
     name, key = finished.folder.name, finished.config.id
     for wanted in (shelf / name, name, key, key[:6], "good-motif-basis-covariate-erm-gin-s0"):
         assert Run.open(wanted, shelf).folder.name == name
-    with pytest.raises(InputError, match="stands for 2 runs"):
+    with pytest.raises(InputError, match="2 runs"):
         Run.open("good-motif", shelf)
     with pytest.raises(InputError, match="unknown run"):
         Run.open("zzz", shelf)
 
 
 def test_an_unknown_run_is_answered_with_the_five_nearest_and_their_number(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is none in"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         Run.open("zzz", tmp_path)
     names = [f"good-motif-erm-s{seed}-{seed}{seed}ab{seed}{seed}cd" for seed in range(9)]
     for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
-    with pytest.raises(InputError, match=r"9 in all; goodformer runs --runs .* lists every run") as caught:
+    with pytest.raises(InputError, match=r"9 in all; goodformer runs --runs") as caught:
         Run.open("77xb77cd", tmp_path)
     told = [name for name in names if name in str(caught.value)]
     assert names[7] in told
     assert len(told) == 5
     assert str(caught.value).index(names[7]) == min(str(caught.value).index(name) for name in told)
-    with pytest.raises(InputError, match="stands for 9 runs") as caught:
+    with pytest.raises(InputError, match="9 runs") as caught:
         Run.open("good", tmp_path)
     assert sum(name in str(caught.value) for name in names) == 5
 
 
 def test_a_model_alone_is_no_run(finished: Run, tmp_path: Path) -> None:
     shutil.copytree(finished.folder / "best", tmp_path / "mine")
-    with pytest.raises(
-        InputError, match=r"mine is a fitted model and no run.*goodformer predict and goodformer explain"
-    ):
+    with pytest.raises(InputError, match=r"mine is a fitted model.*goodformer predict.*goodformer explain"):
         Run.open(tmp_path / "mine")
 
 
@@ -93,7 +91,7 @@ def test_results_are_exported_once(shelf: Path, finished: Run) -> None:
 def test_a_foreign_results_file_is_refused(finished: Run, tmp_path: Path) -> None:
     path = tmp_path / "foreign.jsonl"
     path.write_text('{"a": 1}\n')
-    with pytest.raises(InputError, match="not a file of results"):
+    with pytest.raises(InputError, match=r"foreign\.jsonl"):
         export_results([finished], path)
     assert path.read_text() == '{"a": 1}\n'
 
@@ -109,7 +107,7 @@ def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
     assert other.stdout is not None
     assert other.stdout.readline() == b"held\n"
     try:
-        with pytest.raises(InputError, match="trained by another process"):
+        with pytest.raises(InputError, match="another process"):
             train(config, tmp_path, QUIET)
     finally:
         other.kill()

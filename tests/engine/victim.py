@@ -1,14 +1,16 @@
 """A program whose processes train one run and are killed: ``-m tests.engine.victim ROOT CONFIG``.
 
-The first process dies in the middle of an epoch, each of the others before another file is put in place. Each run is
-then trained to its end by a second process, in a folder of ROOT named by the file or step. Prints these names and how
-many epochs were recorded at the kill. The processes are forked so that the slow imports are paid once.
+The first process dies in the middle of an epoch, the second before there is a state, the third after one epoch. Each
+of the others continues from there and dies before another file is put in place. Every run is then trained to its end
+in a folder of ROOT. Prints the folder, the file, the epochs recorded at the kill and the exit code of the second
+attempt. The processes are forked so that the slow imports are paid once.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -76,14 +78,25 @@ def main(root: str, path: str) -> None:
     METHODS.add("noisy", Noisy)
     torch.set_num_threads(1)
     config, places = RunConfig.from_yaml(path), []
-    for count in range(1000):
-        folder = Path(root) / str(count)
-        folder.mkdir(parents=True)
-        if ended(folder, config, at_file(count) if count else in_step) == 0:
+
+    def kill_and_continue(folder: Path, prepare: Callable[[Path], None]) -> bool:
+        folder.mkdir(parents=True, exist_ok=True)
+        if ended(folder, config, prepare) == 0:
+            return False
+        recorded, file = len(Run(folder / config.folder_name).epochs), folder / "file"
+        if folder.name == "one-epoch":
+            shutil.copytree(folder, folder.with_name("template"))
+        code = ended(folder, config, None)
+        places.append((folder.name, file.read_text() if file.exists() else "step", recorded, code))
+        return True
+
+    kill_and_continue(Path(root) / "step", in_step)
+    kill_and_continue(Path(root) / "first-state", at_file(4))
+    kill_and_continue(Path(root) / "one-epoch", at_file(8))
+    for count in range(1, 100):
+        shutil.copytree(Path(root) / "template", Path(root) / str(count))
+        if not kill_and_continue(Path(root) / str(count), at_file(count)):
             break
-        recorded = len(Run(folder / config.folder_name).epochs)
-        file = (folder / "file").read_text() if count else "step"
-        places.append((str(count), file, recorded, ended(folder, config, None)))
     print(json.dumps(places))
 
 

@@ -1,4 +1,4 @@
-"""Averages of weights along training, which predict better and more steadily than the last weights."""
+"""Averages of the weights along training, which often predict better than the last weights."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ class WeightAverage:
     """A second copy of a module that follows the trained one.
 
     With ``ema`` each step moves the average by w <- d_t w + (1 - d_t) w_t, where d_t = min(decay, (1 + t) / (10 + t))
-    and t counts the steps before this one, so that the first steps are soon forgotten. With ``swa`` the average of
-    the weights at the ends of all epochs is kept. Buffers with real numbers (running statistics) are averaged
-    alike, from the first value that is not NaN, which stands for "not seen yet"; all others are copied.
+    and t counts the steps before this one, so the first steps lose their influence soon. ``swa`` averages the weights
+    at the ends of all epochs. Real-valued buffers (running statistics) are averaged in the same way, starting from
+    the first value that is not NaN, which means "not seen yet"; all others are copied.
 
     Args:
         module: The module that is trained; its averaged copy is ``self.module``.
         kind: ``ema``, ``swa``, or ``none``, where ``self.module`` is the trained module itself.
-        decay: The largest share of the average that a step keeps, for ``ema``.
+        decay: Largest share of the average that a step keeps, for ``ema``.
     """
 
     def __init__(self, module: nn.Module, kind: Kind, decay: float = 0.99) -> None:
         self.kind, self.decay, self.count = kind, decay, 0
         self.module = module if kind == "none" else copy.deepcopy(module).requires_grad_(False)
-        self._weights = _weights(self.module, module) if kind != "none" else ([], [])
-        self._buffers = _buffers(self.module, module) if kind != "none" else []
+        pairs = [] if kind == "none" else [*zip(self.module.modules(), module.modules(), strict=True)]
+        self._old, self._new = ([w.detach() for w in part.parameters()] for part in (self.module, module))
+        # Where each buffer is found; a module may replace the buffer itself.
+        self._buffers = [(old._buffers, new._buffers, name) for old, new in pairs for name in new._buffers]
         self._unseen = self._buffers
 
     def after_step(self) -> None:
-        """Take in the weights after one optimiser step."""
+        """Update the average after an optimiser step."""
         if self.kind == "ema":
             self._move(1 - min(self.decay, (1 + self.count) / (10 + self.count)))
 
     def after_epoch(self) -> None:
-        """Take in the weights at the end of an epoch."""
+        """Update the average at the end of an epoch."""
         if self.kind == "swa":
             self._move(1 / (1 + self.count))
 
@@ -48,7 +50,7 @@ class WeightAverage:
     def _move(self, share: float) -> None:
         """Move the average by ``share`` of the way to the trained weights."""
         self.count += 1
-        torch._foreach_lerp_(*self._weights, share)
+        torch._foreach_lerp_(self._old, self._new, share)
         for average, current, name in self._buffers:
             old, new = average[name], current[name]
             if old is not None and new is not None:
@@ -56,30 +58,19 @@ class WeightAverage:
         self._unseen = [place for place in self._unseen if not _take_first(*place)]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on: nothing where nothing is averaged."""
+        """Return the state to save, empty if nothing is averaged."""
         return {} if self.kind == "none" else {"count": self.count, "module": self.module.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         if state:
             self.count = int(state["count"])
             self.module.load_state_dict(state["module"])
             self._unseen = self._buffers
 
 
-def _weights(average: nn.Module, current: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """The parameters of two equal modules."""
-    return [w.detach() for w in average.parameters()], [w.detach() for w in current.parameters()]
-
-
-def _buffers(average: nn.Module, current: nn.Module) -> list[tuple[Buffers, Buffers, str]]:
-    """Where to find each buffer of two equal modules: looked up anew each time, for a module may replace one."""
-    modules = zip(average.modules(), current.modules(), strict=True)
-    return [(old._buffers, new._buffers, name) for old, new in modules for name in new._buffers]
-
-
 def _take_first(average: Buffers, current: Buffers, name: str) -> bool:
-    """Put current values where the average has none yet; whether all are known now."""
+    """Copy current values to where the average has none yet; return whether all are known now."""
     old, new = average[name], current[name]
     if old is None or new is None or not old.is_floating_point():
         return True

@@ -1,4 +1,4 @@
-"""Which graphs make up each training step."""
+"""The graphs of each training step."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from goodformer.engine.seeds import derive_seed
 from goodformer.registry import InputError
 
 WINDOW = 32
-"""Batches at most whose graphs are sorted together: the more, the less is padded, and the less chance mixes them."""
+"""Largest number of batches whose graphs are sorted together: more means less padding and less mixing."""
 
 
 class EpochBatches(Sampler[list[int]]):
     """The batches of an epoch, a pure function of seed and epoch, and the share of one process in each.
 
-    A batch is split among the processes, so that a step sees the same graphs however many there are. A remainder too
-    small to give every process two graphs, which BatchNorm needs, joins the batch before it.
+    A batch is split among the processes, so a step sees the same graphs for any number of processes. BatchNorm needs
+    two graphs per process; a remainder too small for that joins the batch before it.
 
-    Where sizes are given, graphs of like size come together, so that a model that pads a batch to its largest graph
-    computes little padding, as `goodformer.engine.evaluate.infer` does. The shuffled order is cut into two or more
-    windows of some tens of batches, each window is sorted, cut into batches, and the order of all batches is shuffled.
-    Chance still decides which graphs meet, but a batch is no longer like the whole: BatchNorm takes its mean and
-    variance over graphs of one size, which the running averages used in prediction follow with more noise, and what
-    is paired within a batch (GOODFormer's interventions, contrastive losses) is paired with graphs of that size.
+    If sizes are given, graphs of similar size form a batch, so that a model that pads to the largest graph computes
+    little padding. The shuffled order is cut into at least two windows of some tens of batches. Each window is sorted
+    and cut into batches, then the order of all batches is shuffled. Such a batch is no longer like the whole set:
+    BatchNorm takes its mean and variance over graphs of one size, so its running averages become noisier, and methods
+    that pair graphs within a batch (GOODFormer's interventions, contrastive losses) pair graphs of similar size.
 
     Args:
         graphs: Number of training graphs.
-        batch_size: Graphs a step, over all processes.
+        batch_size: Graphs per step, over all processes.
         seed: Seed of the run.
-        drop_last: Leave out a last batch that is not full.
-        rank: Number of this process.
+        drop_last: Leave out the last batch if it is not full.
+        rank: Index of this process.
         world: Number of processes.
-        sizes: Nodes of each graph (G,), where graphs of like size are to come together.
+        sizes: Nodes of each graph (G,), to form batches of similar size.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class EpochBatches(Sampler[list[int]]):
 
 
 def _lengths(graphs: int, batch_size: int, drop_last: bool, smallest: int) -> list[int]:
-    """Graphs of each batch, the remainder last."""
+    """Return the number of graphs of each batch, the remainder last."""
     full, rest = divmod(graphs, batch_size)
     lengths = [batch_size] * full
     if drop_last or not rest:
@@ -93,7 +92,7 @@ def _lengths(graphs: int, batch_size: int, drop_last: bool, smallest: int) -> li
 
 
 def _alike(order: Tensor, sizes: Tensor, lengths: list[int], generator: torch.Generator) -> list[Tensor]:
-    """The graphs of an order (G,) in batches of like size; the batch with the remainder is any of them."""
+    """Cut an order of graphs (G,) into batches of similar size; any of them may be the one with the remainder."""
     count = len(lengths)
     shuffled = torch.tensor(lengths)[torch.randperm(count, generator=generator)]  # (S,), S batches
     windows = max(-(-count // WINDOW), 2)

@@ -1,4 +1,4 @@
-"""Predictions over many graphs and what they are worth."""
+"""Predictions over many graphs and their metrics."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Outputs = dict[str, Tensor]
 
 
 def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: Tensor | None = None) -> Metrics:
-    """What the predictions are worth: the task's metric under its own name and the mean ``loss``.
+    """Return the task's metric under its own name and the mean ``loss``.
 
-    Where the graphs carry edge truth and the method scores edges, also ``precision_at_10`` and ``edge_auc``. A value
-    that is not defined (one class only, no graph) is None.
+    If the graphs carry edge truth and the method scores edges, the result also has ``precision_at_10`` and
+    ``edge_auc``. A value that is not defined (only one class, no graph) is None.
 
     Args:
-        method: The trained method; it is left in the mode it was found in.
+        method: The trained method; its training mode is restored.
         graphs: Graphs that carry labels and the method's encodings.
-        batch_size: Graphs predicted at once.
-        indices: The graphs that count; all where not given.
+        batch_size: Graphs per batch.
+        indices: Positions of the graphs to evaluate; by default all.
     """
     return measure(method.task, [collect(method, graphs, batch_size, indices)])
 
@@ -39,7 +39,7 @@ def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: T
 def infer(
     method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Batch, Prediction]]:
-    """Positions, batch and prediction, batch by batch, graphs of like size together so that little is padded."""
+    """Yield positions, batch and prediction per batch; graphs of similar size come together to reduce padding."""
     indices = torch.arange(len(graphs)) if indices is None else indices
     order = indices[graphs.sizes[indices].argsort(stable=True)]
     device = next(method.parameters()).device
@@ -56,23 +56,27 @@ def infer(
 
 
 def collect(method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None) -> Outputs:
-    """What `measure` needs of some of the graphs, on the CPU: what one process adds to the whole."""
+    """Return what `measure` needs of some graphs, on the CPU; each process of a run collects its share."""
     parts: list[Outputs] = []
     for _, batch, prediction in infer(method, graphs, batch_size, indices):
         part = {"logits": prediction.logits.detach().cpu(), "y": batch.y.cpu()}
         if prediction.edge_scores is not None and "edge_truth" in batch:
-            part |= _edge_outputs(prediction.edge_scores.detach().cpu(), batch)
+            scores, truth = prediction.edge_scores.detach().cpu(), batch.edge_truth.cpu()  # (E,), (E,)
+            graph = batch.batch[batch.edge_index[0]].cpu()  # (E,)
+            precision = graph_precision(scores, truth, graph, batch.num_graphs)  # (B,)
+            part |= {"scores": scores, "truth": truth, "precision": precision}
         parts.append(part)
     return _joined(parts)
 
 
 def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
-    """The metrics of outputs collected in one or several parts."""
+    """Return the metrics of outputs that were collected in one or several parts."""
     outputs = _joined([part for part in parts if part])
     if not outputs:
         return {task.metric: None, "loss": None}
     logits, y = outputs["logits"].double(), outputs["y"]
-    metrics = {task.metric: score(task, logits, y), "loss": _known(float(mean_loss(task, logits, _double(y))))}
+    loss = mean_loss(task, logits, y.double() if y.is_floating_point() else y)
+    metrics = {task.metric: score(task, logits, y), "loss": _known(float(loss))}
     if "scores" in outputs:
         metrics["precision_at_10"] = _known(float(outputs["precision"].nanmean()))
         metrics["edge_auc"] = _known(edge_auc(outputs["scores"], outputs["truth"]))
@@ -80,7 +84,7 @@ def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
 
 
 def score(task: Task, logits: Tensor, y: Tensor) -> float | None:
-    """The task's metric, None where it is not defined."""
+    """Return the task's metric, None if it is not defined."""
     if not bool(logits.isfinite().all()):
         return None
     if task.metric == "rocauc":
@@ -92,42 +96,27 @@ def score(task: Task, logits: Tensor, y: Tensor) -> float | None:
 
 
 def rocauc(logits: NDArray[np.floating], y: NDArray[np.floating]) -> float | None:
-    """ROC-AUC averaged over the targets that have both classes; missing labels (NaN) are passed over."""
+    """Return the ROC-AUC averaged over the targets that have both classes, without missing labels (NaN).
+
+    Classes (G,) of a multi-class task become targets, each class against the rest.
+    """
+    if y.ndim == 1:
+        logits = logits - logits.max(-1, keepdims=True)
+        logits = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        y = (y[:, None] == np.arange(logits.shape[-1])).astype(float)
     values = []
-    for column, target in _columns(logits, y):
+    for column, target in zip(logits.T, y.T, strict=True):
         known = ~np.isnan(target)
         if len(np.unique(target[known])) == 2:
             values.append(roc_auc_score(target[known], column[known]))
     return float(np.mean(values)) if values else None
 
 
-def _columns(
-    logits: NDArray[np.floating], y: NDArray[np.floating]
-) -> Iterator[tuple[NDArray[np.floating], NDArray[np.floating]]]:
-    """Scores and labels of each target; the classes of a multi-class task each against the rest."""
-    if y.ndim == 1:
-        logits = logits - logits.max(-1, keepdims=True)
-        logits = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        y = (y[:, None] == np.arange(logits.shape[-1])).astype(float)
-    return iter(zip(logits.T, y.T, strict=True))
-
-
-def _edge_outputs(scores: Tensor, batch: Batch) -> Outputs:
-    """Edge scores, truth and the precision of each graph."""
-    graph = batch.batch[batch.edge_index[0]].cpu()  # (E,)
-    truth = batch.edge_truth.cpu()
-    return {"scores": scores, "truth": truth, "precision": graph_precision(scores, truth, graph, batch.num_graphs)}
-
-
 def _joined(parts: Sequence[Outputs]) -> Outputs:
-    """Outputs of several parts as those of one."""
+    """Concatenate outputs of several parts."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def _double(y: Tensor) -> Tensor:
-    return y.double() if y.is_floating_point() else y
-
-
 def _known(value: float) -> float | None:
-    """The value, None where it is not a number: JSON has no NaN."""
+    """Return the value, None if it is not a number: JSON has no NaN."""
     return value if math.isfinite(value) else None

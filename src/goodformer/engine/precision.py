@@ -1,4 +1,4 @@
-"""How well edge scores find the true invariant subgraph: Precision@k and edge ROC-AUC."""
+"""Agreement of edge scores with the true invariant subgraph: Precision@k and edge ROC-AUC."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from torch import Tensor
 
 
 def graph_precision(scores: Tensor, truth: Tensor, edge_graph: Tensor, graphs: int, k: int = 10) -> Tensor:
-    """Precision@k of every graph, (B,); NaN for a graph that has no true edge.
+    """Return Precision@k of every graph, (B,); NaN for a graph without a true edge.
 
-    The hits among the ``k`` highest-scored directed edges of the graph, divided by ``k``. Edges that tie at the
-    ``k``-th place share the places that are left: the expected number of hits is counted, so that neither the order
-    of the edges nor a constant score can help. A graph with fewer than ``k`` edges is still divided by ``k``.
+    This is the number of true edges among the ``k`` highest-scored directed edges, divided by ``k``. Edges that tie at
+    rank ``k`` share the remaining places: their expected number of hits counts, so neither the order of the edges nor
+    a constant score helps. A graph with fewer than ``k`` edges is divided by ``k``, too.
 
     Args:
         scores: Score of each directed edge, larger = more invariant, (E,).
         truth: Whether the edge is truly invariant, (E,).
         edge_graph: The graph each edge belongs to, (E,).
         graphs: Number of graphs B.
-        k: Places that count.
+        k: Number of edges that count.
     """
     scores, truth = scores.double().nan_to_num(nan=-torch.inf), truth.double()
     count = torch.bincount(edge_graph, minlength=graphs)  # (B,)
@@ -32,7 +32,7 @@ def graph_precision(scores: Tensor, truth: Tensor, edge_graph: Tensor, graphs: i
 
 
 def edge_auc(scores: Tensor, truth: Tensor) -> float:
-    """Chance that a true edge outscores a false one, ties counting half; NaN where there are not both."""
+    """Return the probability that a true edge outscores a false one, ties counting half; NaN if one kind is missing."""
     truth = truth.bool()
     positive, negative = int(truth.sum()), int((~truth).sum())
     if not positive or not negative:
@@ -44,7 +44,7 @@ def edge_auc(scores: Tensor, truth: Tensor) -> float:
 
 
 def _kth_score(scores: Tensor, edge_graph: Tensor, count: Tensor, k: int) -> Tensor:
-    """The k-th highest score of each graph, or its lowest where it has fewer edges, (B,)."""
+    """Return the k-th highest score of each graph, or its lowest if it has fewer edges, (B,)."""
     order = scores.argsort(descending=True, stable=True)
     order = order[edge_graph[order].argsort(stable=True)]  # by graph, within it from the highest score
     start = count.cumsum(0) - count
@@ -55,5 +55,5 @@ def _kth_score(scores: Tensor, edge_graph: Tensor, count: Tensor, k: int) -> Ten
 
 
 def _per_graph(values: Tensor, edge_graph: Tensor, graphs: int) -> Tensor:
-    """Sums of edge values over each graph, (B,)."""
+    """Sum edge values over each graph, (B,)."""
     return values.new_zeros(graphs).index_add_(0, edge_graph, values)

@@ -1,4 +1,4 @@
-"""The final record of a run: what it was, what came out, and what it was computed with."""
+"""The final record of a run: its settings, its results, and the software and hardware that computed them."""
 
 from __future__ import annotations
 
@@ -31,32 +31,42 @@ def summarise(
     cost: dict[str, Any],
     hardware: Hardware,
 ) -> dict[str, Any]:
-    """One JSON object that says all of a finished run; what is not known is null.
+    """Return the final record of a run as one JSON object; unknown values are null.
 
     Args:
-        config: The run's config.
+        config: The run's configuration.
         benchmark: The data it was trained on.
         epochs: The records of its epochs.
-        cost: Entries measured while training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``, ``device``.
-        hardware: What was asked for, of a run that was stopped, when it was finished.
+        cost: Values measured during training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``, ``device``.
+        hardware: The hardware that was requested when the run was finished.
     """
-    metric, rule = benchmark.task.metric, config.training.selection
-    chosen = epochs[select_epoch(epochs, rule, metric)]
+    metric, selection = benchmark.task.metric, config.training.selection
+
+    def results(epoch: Mapping[str, Any]) -> dict[str, float | None]:
+        scores = {name: epoch.get(split, {}).get(metric) for name, split in SUMMARY_NAMES.items()}
+        return scores | {name: epoch.get("test", {}).get(name) for name in ("precision_at_10", "edge_auc")}
+
+    def mean(name: str) -> float | None:
+        known = [epoch[name] for epoch in epochs if name in epoch]
+        return round(statistics.fmean(known), 3) if known else None
+
+    under = {rule: epochs[select_epoch(epochs, rule, metric)] for rule in RULES}
+    chosen = under[selection]
     return {
         **identity(config, benchmark),
         "epochs": len(epochs),
         "train_graphs": len(benchmark.splits["train"]),
-        "selection": rule,
+        "selection": selection,
         "selected_epoch": chosen["epoch"],
         "metric": metric,
-        **_figures(chosen, metric),
-        "seconds_per_epoch": _mean(epochs, "seconds"),
-        "processor_seconds_per_epoch": _mean(epochs, "processor_seconds"),
+        **results(chosen),
+        "seconds_per_epoch": mean("seconds"),
+        "processor_seconds_per_epoch": mean("processor_seconds"),
         "commit": source_commit(),
         "device": None,
         **cost,
         "splits": {split: chosen[split] for split in SPLITS},
-        "by_rule": {rule: _under(rule, epochs, metric) for rule in RULES},
+        "by_rule": {rule: {"epoch": epoch["epoch"], **results(epoch)} for rule, epoch in under.items()},
         "versions": versions(),
         "machine": machine(),
         "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),
@@ -64,26 +74,8 @@ def summarise(
     }
 
 
-def _figures(epoch: Mapping[str, Any], metric: str) -> dict[str, float | None]:
-    """What a run is judged by, at one of its epochs; null where a split was not measured there."""
-    scores = {name: epoch.get(split, {}).get(metric) for name, split in SUMMARY_NAMES.items()}
-    return scores | {name: epoch.get("test", {}).get(name) for name in ("precision_at_10", "edge_auc")}
-
-
-def _under(rule: str, epochs: Sequence[dict[str, Any]], metric: str) -> dict[str, Any]:
-    """The epoch another rule would have chosen and its figures, so that no rule needs a run of its own."""
-    chosen = epochs[select_epoch(epochs, rule, metric)]
-    return {"epoch": chosen["epoch"], **_figures(chosen, metric)}
-
-
-def _mean(epochs: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """The mean of a cost over the epochs that tell it."""
-    told = [epoch[name] for epoch in epochs if name in epoch]
-    return round(statistics.fmean(told), 3) if told else None
-
-
 def identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
-    """What tells a run from others, which every record of it begins with."""
+    """Return the fields that identify a run, with which each of its records begins."""
     return {
         "id": config.id,
         "dataset": config.dataset["name"],
@@ -98,7 +90,7 @@ def identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of all that decides the numbers."""
+    """Return the versions of all packages that affect the numbers."""
     return {
         "goodformer": goodformer.__version__,
         "python": platform.python_version(),
@@ -114,7 +106,7 @@ def _version(package: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """The machine at hand, without the names of its owner; its graphics card is named whether it computes or not."""
+    """Describe this machine without naming its owner; ``gpu`` is the graphics card, used or not."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "processor": processor(),
@@ -125,7 +117,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str | None:
-    """The name of the processor, None where the system does not tell."""
+    """Return the name of the processor, None if it is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -135,7 +127,7 @@ def processor() -> str | None:
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has held so far, of the graphics card where one computes."""
+    """Return the peak memory of this process so far, or that of the graphics card if it uses one."""
     if torch.cuda.is_initialized():
         return round(torch.cuda.max_memory_allocated() / 2**20, 1)
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
@@ -143,10 +135,12 @@ def peak_memory_mb() -> float:
 
 
 def source_commit() -> str | None:
-    """The commit of the source this code runs from, ``+`` added where files have changed since; None if not in git."""
+    """Return the git commit of this source, followed by ``+`` if files have changed; None outside of git."""
     folder = Path(goodformer.__file__).parent
     try:
-        _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # a project around an installed copy is not ours
+        _git(
+            folder, "ls-files", "--error-unmatch", "__init__.py"
+        )  # an installed copy inside another project is not in git
         commit = _git(folder, "rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):

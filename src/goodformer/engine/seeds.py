@@ -1,4 +1,4 @@
-"""Where randomness comes from: every draw of a run follows from its seed, the epoch and the process."""
+"""Seeds: all randomness of a run follows from its seed, the epoch and the process."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import torch
 
 
 def derive_seed(*parts: int | str) -> int:
-    """A seed that belongs to these parts alone, the same on every machine."""
+    """Return a seed that depends on these parts only and is the same on every machine."""
     digest = hashlib.sha256(repr(parts).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def set_seed(*parts: int | str) -> None:
-    """Start the global generators, which dropout and layers draw from, at the seed of these parts."""
+    """Seed the global generators, which dropout and layers draw from."""
     seed = derive_seed(*parts)
     torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - a method of a user may still draw from it
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - a user's method may draw from it
     random.seed(seed)
 
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """Whatever is drawn or seeded inside, the caller's generators are found as they were."""
+    """Restore the caller's random generators afterwards."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    # A graphics card nobody uses yet need not be woken for its generator.
+    # A graphics card that is not in use yet has no state to restore.
     cards = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=cards):
         try:

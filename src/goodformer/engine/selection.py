@@ -1,6 +1,6 @@
-"""Which epoch of a run is reported, and when a run may stop early.
+"""Selection of the reported epoch, and early stopping.
 
-Both are pure functions of the epochs' records, so a resumed run decides as an uninterrupted one.
+Both are pure functions of the epochs' records, so a resumed run decides like an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from goodformer.registry import unknown
 
 RULES: dict[str, str | None] = {"ood_val": "val", "id_val": "id_val", "last": None}
-"""The split whose metric chooses the epoch under each rule; ``last`` looks at none."""
+"""The split whose metric selects the epoch under each rule; ``last`` uses none."""
 
 SUMMARY_NAMES = {"id_val": "id_val", "id_test": "id_test", "ood_val": "val", "ood_test": "test"}
-"""The name of a split in summaries and the split it stands for."""
+"""The names of splits in summaries, and the keys of these splits."""
 
 
 def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> int:
-    """Position of the chosen epoch: the best metric, of equals the lowest loss, then the earlier one.
+    """Return the index of the selected epoch: best metric first, then lowest loss, then the earliest.
 
-    A missing metric never wins. Losses decide where a metric cannot: ROC-AUC is 1 as soon as the order is right, long
-    before the probabilities are.
+    A missing metric never wins. The loss breaks ties: ROC-AUC is 1 as soon as the order is right, long before the
+    probabilities are good.
 
     Args:
         epochs: Records of the epochs so far, at least one.
@@ -34,24 +34,17 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
     split = RULES[rule]
     if split is None:
         return len(epochs) - 1
-    scores = [(_score(epoch, split, metric), -_loss(epoch, split)) for epoch in epochs]
+
+    def value(epoch: dict[str, Any], name: str, missing: float) -> float:
+        found = epoch.get(split, {}).get(name)
+        return missing if found is None or math.isnan(found) else float(found)
+
+    scores = [(value(epoch, metric, -math.inf), -value(epoch, "loss", math.inf)) for epoch in epochs]
     return scores.index(max(scores))
 
 
 def should_stop(epochs: Sequence[dict[str, Any]], rule: str, metric: str, patience: int | None) -> bool:
-    """Whether the chosen epoch is ``patience`` or more epochs old."""
+    """Return whether the selected epoch is at least ``patience`` epochs old."""
     if patience is None or not epochs:
         return False
     return len(epochs) - 1 - select_epoch(epochs, rule, metric) >= patience
-
-
-def _score(epoch: dict[str, Any], split: str, metric: str) -> float:
-    """A split's score, minus infinity where it is missing."""
-    value = epoch.get(split, {}).get(metric)
-    return -math.inf if value is None or math.isnan(value) else float(value)
-
-
-def _loss(epoch: dict[str, Any], split: str) -> float:
-    """A split's loss, infinite where it is missing."""
-    value = epoch.get(split, {}).get("loss")
-    return math.inf if value is None or math.isnan(value) else float(value)

@@ -31,7 +31,7 @@ DERIVED = ("sureness.json", "sureness.safetensors")
 
 
 class ModelFile(BaseModel):
-    """The content of ``model.json``: all that is needed to build a method before it has weights.
+    """The content of ``model.json``: all that is needed to build a method.
 
     Attributes:
         model: Name of the model and its settings.
