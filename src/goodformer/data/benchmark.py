@@ -1,4 +1,4 @@
-"""Five splits of graphs, what is asked of them, and where the shift lies."""
+"""Benchmarks: five splits of graphs, their task and their shift."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from goodformer.transforms import VERSIONS, encode, parse_encoding
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A data set ready for training and testing under a shift; checks itself when made.
+    """A data set for training and testing under a distribution shift; checks itself when created.
 
     Attributes:
-        name: The name the data set is known by.
+        name: Name of the data set.
         domain: The attribute that shifts.
         shift: How it shifts.
         splits: One set of graphs for each name in `goodformer.spec.SPLITS`.
-        task: What is predicted.
-        features: What nodes and edges carry.
+        task: The task.
+        features: Node and edge features.
         num_envs: Number of training environments; ``env`` is below it in train, id_val and id_test.
-        notes: How the data differ from those of the publication.
-        recipe: All that decides the graphs, as JSON values; encodings are cached under it, and not at all where empty.
-        domain_names: What each domain is called, by its number; empty where the number itself says it.
+        notes: How the data differ from the published data.
+        recipe: Everything that decides the graphs, as JSON values. Encodings are cached under it; not if it is empty.
+        domain_names: Name of each domain by number; empty if the number is the name.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Benchmark:
         if set(self.splits) != set(SPLITS):
             raise InputError(f"{self.name} has the splits {', '.join(self.splits)}; give exactly {', '.join(SPLITS)}.")
         if len(self.splits["train"]) == 0:
-            raise InputError(f"{self.name} has no training graph; give at least one of each class.")
+            raise InputError(f"{self.name} has no training graphs; give at least one of each class.")
         for split in SPLITS:
             graphs, where = self.splits[split], f"{self.name}, split {split}"
             _check_edges(graphs, where)
@@ -66,7 +66,7 @@ class Benchmark:
         _check_classes(train.graph["y"], self.task, self.name)
 
     def with_encodings(self, encodings: Sequence[str]) -> Benchmark:
-        """The same benchmark whose graphs carry the encodings, each written ``name:width``."""
+        """Return the benchmark with encodings, each given as ``name:width``, attached to its graphs."""
         splits = dict(self.splits)
         for text in encodings:
             wanted = parse_encoding(text)
@@ -77,7 +77,7 @@ class Benchmark:
         return replace(self, splits=splits)
 
     def _encoded(self, text: str) -> dict[str, Tensor]:
-        """One encoding of every split, from the cache where the recipe is known."""
+        """Return one encoding of every split, from the cache if the recipe is known."""
 
         def build() -> dict[str, Tensor]:
             return {split: encode(text, graphs.edge_index, graphs.node_ptr) for split, graphs in self.splits.items()}
@@ -88,12 +88,12 @@ class Benchmark:
         return cached({"recipe": dict(self.recipe), "encoding": text, "version": version}, build)
 
     def describe(self) -> dict[str, Any]:
-        """Statistics of every split; more than `FEW` domains or environments are counted, not listed."""
+        """Return statistics of every split; more than `FEW` domains or environments are counted, not listed."""
         return {split: _statistics(self.splits[split], self.task) for split in SPLITS}
 
 
 def _statistics(graphs: GraphSet, task: Task) -> dict[str, Any]:
-    """Counts and means of one split, as JSON values."""
+    """Return counts and means of one split as JSON values."""
     if len(graphs) == 0:
         return {"graphs": 0}
     y, sizes = graphs.graph["y"], graphs.sizes
@@ -110,7 +110,7 @@ def _statistics(graphs: GraphSet, task: Task) -> dict[str, Any]:
 
 
 def _counts(values: Tensor | None) -> dict[str, int]:
-    """How often each value occurs; of many values their number and how often the commonest and the rarest occur."""
+    """Count each value; for many values, return their number and the largest and smallest count."""
     if values is None:
         return {}
     found, counts = values.unique(return_counts=True)
@@ -120,34 +120,38 @@ def _counts(values: Tensor | None) -> dict[str, int]:
 
 
 def _check_edges(graphs: GraphSet, where: str) -> None:
-    """Edges join nodes of their graph and come in both directions, with the same truth."""
+    """Raise an error unless edges join nodes of their graph and come in both directions with equal truth."""
     u, v = graphs.edge["index"]
     sizes = graphs.sizes[graphs.edge_graph]
     if len(u) == 0:
         return
     if int(torch.minimum(u, v).min()) < 0 or bool((torch.maximum(u, v) >= sizes).any()):
-        raise InputError(f"{where} has an edge of a node its graph does not have; number nodes from 0 in every graph.")
+        raise InputError(
+            f"{where} has an edge to a node that its graph does not have; number nodes from 0 in every graph."
+        )
     truth = graphs.edge.get("truth", torch.zeros_like(u, dtype=torch.bool)).long()
     first, widest = graphs.node_ptr[:-1][graphs.edge_graph], int(sizes.max())
     there = ((first + u) * widest + v) * 2 + truth
     back = ((first + v) * widest + u) * 2 + truth
     if not np.array_equal(np.sort(there.numpy()), np.sort(back.numpy())):
-        raise InputError(f"{where} has an edge in one direction only, or truth that differs by direction; store both.")
+        raise InputError(f"{where} has an edge or its truth in one direction only; store both directions.")
 
 
 def _check_codes(codes: Tensor, spec: Features, where: str) -> None:
-    """Codes that are trained on have vectors of their own; only those of other splits may go beyond."""
+    """Raise an error for a training code without its own vector; other splits may exceed the range."""
     if spec.kind == "categorical" and bool((codes >= torch.tensor(spec.sizes)).any()):
-        raise InputError(f"{where} holds a code outside its column's 0 .. size - 1; enlarge the spec or recode.")
+        raise InputError(f"{where} holds a code outside 0 .. size - 1 of its column; enlarge the spec or recode.")
 
 
 def _check_labels(y: Tensor | None, task: Task, where: str) -> None:
-    """Labels have the type, shape and range the task says."""
+    """Raise an error unless labels have the type, shape and range of the task."""
     if y is None:
         raise InputError(f"{where} has no labels; attach y to every graph.")
     if task.kind == "multiclass":
         if y.is_floating_point() or y.dim() != 1:
-            raise InputError(f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give one integer class a graph.")
+            raise InputError(
+                f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give one integer class per graph."
+            )
         if len(y) and not (int(y.min()) >= 0 and int(y.max()) < task.outputs):
             raise InputError(f"{where} has classes {int(y.min())} to {int(y.max())}; use 0 to {task.outputs - 1}.")
         return
@@ -158,19 +162,21 @@ def _check_labels(y: Tensor | None, task: Task, where: str) -> None:
 
 
 def _check_envs(env: Tensor | None, num_envs: int | None, where: str) -> None:
-    """Environments are there, and below their number where they are those of training."""
+    """Raise an error unless environments exist and, for training splits, are below their number."""
     if env is None or env.is_floating_point() or env.dim() != 1:
-        raise InputError(f"{where} has no integer env for each graph; attach env, 0 where there is only one.")
+        raise InputError(
+            f"{where} lacks an integer env for each graph; attach env, 0 if there is only one environment."
+        )
     if num_envs is not None and len(env) and not (int(env.min()) >= 0 and int(env.max()) < num_envs):
         raise InputError(f"{where} has env {int(env.min())} to {int(env.max())}; use 0 to {num_envs - 1}.")
 
 
 def _check_classes(y: Tensor, task: Task, where: str) -> None:
-    """Every class, or both values of every binary target, occur in training."""
+    """Raise an error unless every class, or both values of every binary target, occur in training."""
     if task.kind == "multiclass":
         missing = (y.bincount(minlength=task.outputs) == 0).nonzero().flatten().tolist()
     else:
         missing = (~((y == 0).any(0) & (y == 1).any(0))).nonzero().flatten().tolist()
     if missing:
         what = "class" if task.kind == "multiclass" else "both values of target"
-        raise InputError(f"{where} lacks {what} {missing[0]} in training; add such graphs or leave it out of the task.")
+        raise InputError(f"{where} lacks {what} {missing[0]} in training; add such graphs or remove it from the task.")

@@ -1,4 +1,4 @@
-"""Tensors kept on disk under the description of how they were made."""
+"""Tensors cached on disk under a description of how they were made."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ Tensors = dict[str, Tensor]
 
 
 def cached(key: Mapping[str, Any], build: Callable[[], Tensors], folder: Path | None = None) -> Tensors:
-    """What ``build`` returns, taken from disk where it was built before under the same ``key``.
+    """Return the result of ``build``, from disk if it was built before under the same ``key``.
 
-    A file that is damaged or holds something else is built anew, with a warning. Of several processes that want the
-    same key one builds and the others wait for it. Where the folder cannot be written, a warning says so and the
-    result is simply not kept.
+    A damaged file is rebuilt with a warning. If several processes want the same key, one builds and the others wait. If
+    the folder is not writable, a warning is issued and the result is not cached.
 
     Args:
-        key: JSON values that say what the tensors are and which version of the code makes them.
-        build: Makes them.
-        folder: Where to keep them; `cache_folder` where not given.
+        key: JSON values that identify the tensors and the version of the code that makes them.
+        build: Makes the tensors.
+        folder: Where to cache them; by default `cache_folder`.
     """
     text = json.dumps(key, sort_keys=True, separators=(",", ":"))
     path = (folder or cache_folder()) / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.safetensors"
@@ -50,26 +49,26 @@ def cached(key: Mapping[str, Any], build: Callable[[], Tensors], folder: Path | 
 
 
 def _read(path: Path, key: str) -> Tensors | None:
-    """The tensors of a sound file made under ``key``, or None."""
+    """Return the tensors of a valid file for ``key``, or None."""
     try:
         if not path.exists():
             return None
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            # Copied, because what safetensors returns is a view of the file that would change with it.
+            # Copied, because safetensors returns views that would change with the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         problem = f"cannot be read ({error})"
     else:
         if metadata.get("key") == key and metadata.get("checksum") == checksum(tensors):
             return tensors
-        problem = "is damaged" if metadata.get("key") == key else "was made for something else"
-    warnings.warn(f"cache file {path} {problem}; it is built anew.", stacklevel=3)
+        problem = "is damaged" if metadata.get("key") == key else "belongs to another key"
+    warnings.warn(f"cache file {path} {problem}; rebuilding it.", stacklevel=3)
     return None
 
 
 def checksum(tensors: Tensors) -> str:
-    """A digest of names, types, shapes and contents."""
+    """Return a digest of names, types, shapes and contents."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         value = tensors[name].contiguous()
@@ -80,13 +79,13 @@ def checksum(tensors: Tensors) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Hold the lock of ``path``; yields whether the folder can be written at all."""
+    """Hold the lock of ``path``; yields whether the folder is writable."""
     lock = FileLock(path.with_suffix(".lock"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except (OSError, NotImplementedError) as error:
-        warnings.warn(f"cache folder {path.parent} cannot be used ({error}); going on without it.", stacklevel=4)
+        warnings.warn(f"cache folder {path.parent} cannot be used ({error}); continuing without it.", stacklevel=4)
     try:
         yield lock.is_locked
     finally:
@@ -94,11 +93,11 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _write(path: Path, key: str, tensors: Tensors) -> None:
-    """Put the tensors in place in one step; a failure costs nothing but the copy on disk."""
+    """Write the tensors in one step; a failure only costs the cached copy."""
     copies = {name: value.contiguous().clone() for name, value in tensors.items()}  # safetensors refuses shared memory
     try:
-        files.sweep(path.parent, path.name)  # of killed processes, as this one holds the lock
+        files.sweep(path.parent, path.name)  # left by killed processes; this one holds the lock
         with files.placed(path) as part:
             safetensors.torch.save_file(copies, part, {"key": key, "checksum": checksum(tensors)})
     except (OSError, safetensors.SafetensorError) as error:
-        warnings.warn(f"cache file {path} cannot be written ({error}); going on without it.", stacklevel=4)
+        warnings.warn(f"cache file {path} cannot be written ({error}); continuing without it.", stacklevel=4)

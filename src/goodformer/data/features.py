@@ -1,4 +1,4 @@
-"""What nodes and edges carry, held against its description: one check for benchmarks, predictors and files."""
+"""The check of node and edge features against their description, for benchmarks, fitted models and files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from goodformer.spec import Features, FeatureSpec
 
 
 def check_features(graphs: GraphSet, spec: FeatureSpec, where: str) -> None:
-    """Node and edge features of a set are what a model of this description reads.
+    """Raise an error unless the node and edge features of a set match their description.
 
     Args:
         graphs: The graphs.
-        spec: What their nodes and edges should carry. Edges of constant features may carry anything: no model reads it.
-        where: What the graphs are, for the message.
+        spec: Expected features. Edges with constant features may have any attributes: no model reads them.
+        where: Name of the graphs in the message.
 
     Raises:
-        InputError: Features are missing, of another width or type, or not finite; see `check_values`.
+        InputError: Features are missing, have another width or type, or are not finite; see `check_values`.
     """
     check_values(graphs.node.get("x"), spec.node, f"x of {where}", graphs.node_ptr)
     if spec.edge.kind != "constant":
@@ -27,15 +27,15 @@ def check_features(graphs: GraphSet, spec: FeatureSpec, where: str) -> None:
 
 
 def check_values(values: Tensor | None, spec: Features, what: str, ptr: Tensor | None = None) -> None:
-    """Features (N, F) have the columns of their description, whole numbers from 0 where they are codes.
+    """Raise an error unless features (N, F) have the expected columns, with integers from 0 for codes.
 
-    A code beyond those of the description is accepted: models give all such codes the vector of the last one.
+    Codes beyond the description are accepted: models treat them like the last code.
 
     Args:
-        values: The features, None where there are none.
-        spec: What they should be; a constant feature is one column.
-        what: What they are, for the message.
-        ptr: Where each graph begins (B + 1,), to name the graph of a value that is not finite.
+        values: The features, None if missing.
+        spec: Expected features; a constant feature is one column.
+        what: Name of the features in the message.
+        ptr: First node or edge of each graph (B + 1,), to name the graph of a value that is not finite.
     """
     width = max(len(spec.sizes), 1)
     if values is None:
@@ -44,16 +44,10 @@ def check_values(values: Tensor | None, spec: Features, what: str, ptr: Tensor |
         got = f"the shape {tuple(values.shape)}, {values[:1].numel()} columns"
         raise InputError(f"{what} has {got}; give {width} {spec.kind} column(s).")
     if spec.kind == "categorical" and values.is_floating_point():
-        raise InputError(f"{what} holds real numbers where codes are expected; give integers.")
+        raise InputError(f"{what} holds real numbers instead of codes; give integers.")
     if spec.kind == "categorical" and bool((values < 0).any()):
-        raise InputError(f"{what} holds a code below 0; count codes from 0.")
+        raise InputError(f"{what} holds a negative code; number codes from 0.")
     if not bool(values.isfinite().all()):
-        raise InputError(f"{_spoilt(values, ptr)}NaN or infinity in {what}; replace or drop these values.")
-
-
-def _spoilt(values: Tensor, ptr: Tensor | None) -> str:
-    """The number of the first graph with a value that is not finite, where that can be told."""
-    if ptr is None:
-        return "there is "
-    row = int((~values.isfinite()).any(1).nonzero()[0])
-    return f"graph {int(torch.searchsorted(ptr, row, right=True)) - 1} has "
+        row = int((~values.isfinite()).any(1).nonzero()[0])
+        graph = "" if ptr is None else f" of graph {int(torch.searchsorted(ptr, row, right=True)) - 1}"
+        raise InputError(f"NaN or infinity in {what}{graph}; replace or drop these values.")

@@ -1,4 +1,4 @@
-"""Many graphs in a few tensors, and batches cut out of them without a loop over graphs."""
+"""Many graphs in a few tensors, from which batches are cut without a loop over graphs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from goodformer.registry import InputError
 Indices = Sequence[int] | Tensor
 
 EDGE_NAMES = {"index": "edge_index", "attr": "edge_attr", "truth": "edge_truth"}
-"""How a batch calls what `GraphSet.edge` holds."""
+"""Names in a batch of the entries of `GraphSet.edge`."""
 
 
 class GraphSet(Dataset[Data]):
-    """Graphs laid end to end: one tensor for each attribute, and where each graph begins.
+    """Graphs laid end to end: one tensor per attribute, and the start of each graph.
 
     Works as the data set of a `torch.utils.data.DataLoader` with ``collate_fn=lambda batch: batch``: a list of indices
     becomes one PyG `Batch` (`__getitems__`).
@@ -29,7 +29,7 @@ class GraphSet(Dataset[Data]):
     Attributes:
         node: Node attributes (N, ...), e.g. ``x`` and encodings such as ``laplacian_8``.
         edge: Edge attributes: ``index`` (2, E) in node numbers local to each graph, optionally ``attr`` (E, ...) and
-            ``truth`` (E,), true where an edge belongs to what decides the label.
+            ``truth`` (E,), true for edges of the subgraph that decides the label.
         graph: Graph attributes (B, ...): ``y``, ``env``, ``domain``.
         node_ptr: First node of each graph, and N (B + 1,).
         edge_ptr: First edge of each graph, and E (B + 1,).
@@ -48,7 +48,7 @@ class GraphSet(Dataset[Data]):
         self._check_lengths()
 
     def _check_lengths(self) -> None:
-        """Every attribute has one entry a node, edge or graph."""
+        """Raise an error unless every attribute has one entry per node, edge or graph."""
         lengths = {"node": int(self.node_ptr[-1]), "edge": int(self.edge_ptr[-1]), "graph": len(self)}
         for kind, expected in lengths.items():
             for name, value in getattr(self, kind).items():
@@ -101,7 +101,7 @@ class GraphSet(Dataset[Data]):
         return (self[index] for index in range(len(self)))
 
     def batch(self, indices: Indices) -> Batch:
-        """The graphs at ``indices``, in that order, as one PyG batch."""
+        """Return the graphs at ``indices``, in that order, as one PyG batch."""
         part = self.subset(indices)
         count, ptr = len(part), part.node_ptr
         batch = Batch(_base_cls=Data)
@@ -117,7 +117,7 @@ class GraphSet(Dataset[Data]):
         return batch
 
     def subset(self, indices: Indices) -> GraphSet:
-        """The graphs at ``indices``, in that order."""
+        """Return the graphs at ``indices``, in that order."""
         chosen = self._positions(indices)  # (b,)
         nodes, node_ptr = ragged(self.node_ptr[chosen], self.node_ptr[chosen + 1])
         edges, edge_ptr = ragged(self.edge_ptr[chosen], self.edge_ptr[chosen + 1])
@@ -130,11 +130,11 @@ class GraphSet(Dataset[Data]):
         )
 
     def with_node(self, name: str, value: Tensor) -> GraphSet:
-        """The same graphs with one node attribute (N, ...) more; all else is shared."""
+        """Return the same graphs with one more node attribute (N, ...); all other tensors are shared."""
         return GraphSet({**self.node, name: value}, self.edge, self.graph, self.node_ptr, self.edge_ptr)
 
     def _positions(self, indices: Indices) -> Tensor:
-        """Indices as a tensor (b,) of numbers from 0 on."""
+        """Return indices as a tensor (b,) of numbers from 0."""
         chosen = torch.as_tensor(indices, dtype=torch.long)
         if len(chosen) and not (-len(self) <= int(chosen.min()) and int(chosen.max()) < len(self)):
             raise IndexError(f"graphs {int(chosen.min())} to {int(chosen.max())} of {len(self)}")
@@ -144,7 +144,7 @@ class GraphSet(Dataset[Data]):
     def _rebuilt(
         node: dict[str, Tensor], edge: dict[str, Tensor], graph: dict[str, Tensor], node_ptr: Tensor, edge_ptr: Tensor
     ) -> GraphSet:
-        """A set of parts known to fit: batches are cut thousands of times, so they are not checked again."""
+        """Return a set without checks: batches are cut thousands of times."""
         new = GraphSet.__new__(GraphSet)
         new.node, new.edge, new.graph = node, edge, graph
         new.node_ptr, new.edge_ptr = node_ptr, edge_ptr
@@ -152,7 +152,7 @@ class GraphSet(Dataset[Data]):
 
     @classmethod
     def concat(cls, parts: Sequence[GraphSet]) -> GraphSet:
-        """The graphs of all parts, one part after the other; all must carry the same attributes."""
+        """Join parts that have the same attributes."""
         fields = {(kind, name) for part in parts for kind in ("node", "edge", "graph") for name in getattr(part, kind)}
         for part in parts:
             for kind, name in sorted(fields):
@@ -167,14 +167,14 @@ class GraphSet(Dataset[Data]):
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything as one flat mapping, the inverse of `from_tensors`."""
+        """Return everything as one flat mapping; the inverse of `from_tensors`."""
         kinds = {"node": self.node, "edge": self.edge, "graph": self.graph}
         flat = {f"{kind}/{name}": value for kind, values in kinds.items() for name, value in values.items()}
         return {**flat, "node_ptr": self.node_ptr, "edge_ptr": self.edge_ptr}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GraphSet:
-        """The set that `tensors` described."""
+        """Return the set that `tensors` described."""
         kinds: dict[str, dict[str, Tensor]] = {"node": {}, "edge": {}, "graph": {}}
         for key, value in tensors.items():
             kind, _, name = key.partition("/")
@@ -184,14 +184,14 @@ class GraphSet(Dataset[Data]):
 
     @classmethod
     def from_list(cls, graphs: Sequence[Data]) -> GraphSet:
-        """The set of the given PyG graphs, each checked.
+        """Return the set of the given PyG graphs after checking each.
 
-        Read are ``x``, ``edge_index``, ``edge_attr``, ``edge_truth``, ``y``, ``env`` and ``domain``. Without ``x`` all
-        nodes are alike (ones); without ``env`` or ``domain`` these are 0.
+        Reads ``x``, ``edge_index``, ``edge_attr``, ``edge_truth``, ``y``, ``env`` and ``domain``. Without ``x``, all
+        nodes are alike (ones); ``env`` and ``domain`` default to 0.
 
         Raises:
-            InputError: A graph is empty, holds NaN, an edge of a node it does not have, or other attributes or widths
-                than the first graph.
+            InputError: A graph is empty, contains NaN or an edge to a missing node, or differs from the first graph in
+                attributes or widths.
         """
         if not graphs:
             raise InputError("the list of graphs is empty; give at least one graph.")
@@ -224,7 +224,7 @@ def each_way_once(edges: npt.NDArray[np.int64], nodes: int) -> tuple[npt.NDArray
 
 
 def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers start_i .. stop_i - 1 of all i in one row, and where each stretch begins (b + 1,)."""
+    """Return the numbers start_i .. stop_i - 1 of all i in one row, and where each stretch begins (b + 1,)."""
     counts = stop - start  # (b,)
     ptr = bounds(counts)
     return torch.repeat_interleave(start - ptr[:-1], counts) + torch.arange(int(ptr[-1])), ptr
@@ -236,12 +236,12 @@ def bounds(counts: Tensor) -> Tensor:
 
 
 def _edge_dim(name: str) -> int:
-    """The dimension along which an edge attribute has its edges."""
+    """Return the dimension along which an edge attribute has its edges."""
     return 1 if name == "index" else 0
 
 
 def _record_slices(batch: Batch, part: GraphSet, count: int) -> None:
-    """Tell PyG where each graph lies, so that `get_example` and `to_data_list` work on the batch."""
+    """Record where each graph lies, so that PyG's `get_example` and `to_data_list` work on the batch."""
     one_each = torch.arange(count + 1)
     none = torch.zeros(count, dtype=torch.long)
     slices = dict.fromkeys(part.node, part.node_ptr)
@@ -253,7 +253,7 @@ def _record_slices(batch: Batch, part: GraphSet, count: int) -> None:
 
 
 def _fields(data: Data, position: int) -> dict[str, Tensor]:
-    """The attributes of one graph under the flat names of `GraphSet.tensors`, checked."""
+    """Return the checked attributes of one graph under the flat names of `GraphSet.tensors`."""
     if not isinstance(data, Data):
         raise InputError(f"graph {position} is a {type(data).__name__}; give torch_geometric.data.Data objects.")
     fields = {"node/x": _node_features(data, position), "edge/index": _edges(data, position)}
@@ -271,36 +271,36 @@ def _fields(data: Data, position: int) -> dict[str, Tensor]:
 
 
 def _node_features(data: Data, position: int) -> Tensor:
-    """Node features (N, F); ones where the graph has none."""
+    """Return node features (N, F); ones if the graph has none."""
     nodes = data.num_nodes or 0
     if nodes == 0:
         raise InputError(f"graph {position} is empty; every graph needs at least one node.")
     x = torch.ones(nodes, 1) if data.x is None else torch.as_tensor(data.x)
     x = x[:, None] if x.dim() == 1 else x
     if x.dim() != 2:
-        raise InputError(f"graph {position} has x of shape {tuple(x.shape)}; give one row of features a node.")
+        raise InputError(f"graph {position} has x of shape {tuple(x.shape)}; give one row of features per node.")
     return _finite(x, "x", position)
 
 
 def _edges(data: Data, position: int) -> Tensor:
-    """Edges (2, E) between nodes the graph has."""
+    """Return edges (2, E) between existing nodes."""
     edges = torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else torch.as_tensor(data.edge_index)
     if edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point():
         raise InputError(f"graph {position} has edge_index {tuple(edges.shape)}, {edges.dtype}; give integers (2, E).")
     if edges.numel() and (int(edges.min()) < 0 or int(edges.max()) >= cast(int, data.num_nodes)):
         raise InputError(
-            f"graph {position} has an edge of node {int(edges.max() if edges.min() >= 0 else edges.min())} "
+            f"graph {position} has an edge to node {int(edges.max() if edges.min() >= 0 else edges.min())} "
             f"but its {data.num_nodes} nodes are numbered from 0; correct its edge_index."
         )
     return edges.long()
 
 
 def _edge_values(value: Any, name: str, edges: int, position: int) -> Tensor:
-    """Edge attributes (E, F), or edge truth (E,) as booleans."""
+    """Return edge attributes (E, F), or edge truth (E,) as booleans."""
     tensor = torch.as_tensor(value)
     if tensor.dim() == 0 or tensor.shape[0] != edges:
         raise InputError(
-            f"graph {position} has {EDGE_NAMES[name]} {tuple(tensor.shape)} but {edges} edges; give one row an edge."
+            f"graph {position} has {EDGE_NAMES[name]} {tuple(tensor.shape)} but {edges} edges; give one row per edge."
         )
     if name == "truth":
         return tensor.reshape(-1).bool()
@@ -308,7 +308,7 @@ def _edge_values(value: Any, name: str, edges: int, position: int) -> Tensor:
 
 
 def _finite(value: Tensor, name: str, position: int) -> Tensor:
-    """The value, real numbers as float32, codes as integers; NaN and infinity are refused."""
+    """Return real numbers as float32 and codes as integers; NaN and infinity are errors."""
     if not value.is_floating_point():
         return value.long()
     if not bool(value.isfinite().all()):
@@ -317,15 +317,15 @@ def _finite(value: Tensor, name: str, position: int) -> Tensor:
 
 
 def _label(y: Tensor) -> Tensor:
-    """A class (1,) where the label is one integer, targets (1, T) where it is real or several."""
+    """Return a class (1,) for one integer, targets (1, T) for real numbers or several values."""
     return y.float().reshape(1, -1) if y.is_floating_point() or y.numel() > 1 else y.long().reshape(-1)
 
 
 def _check_like_first(row: dict[str, Tensor], first: dict[str, Tensor], position: int) -> None:
-    """Every graph carries what the first one does, in the same width and type."""
+    """Raise an error unless a graph has the attributes, widths and types of the first one."""
     if row.keys() != first.keys():
         names = ", ".join(sorted(name.partition("/")[2] for name in row.keys() ^ first.keys()))
-        raise InputError(f"graph {position} and graph 0 differ in having {names}; give it to all graphs or to none.")
+        raise InputError(f"graph {position} and graph 0 differ in {names}; give it to all graphs or to none.")
     for name, value in row.items():
         wanted = (1 if name.startswith("graph/") else len(value), *first[name].shape[1:])
         same_width = name == "edge/index" or value.shape == wanted

@@ -106,12 +106,12 @@ def test_numpy_and_tensor_attributes_are_read() -> None:
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([], "there is no graph"),
-        (["CCO", nx.path_graph(2)], "item 1 is a Graph but item 0 a str"),
-        ([3], "item 0 is a int; give SMILES"),
+        ([], "is empty"),
+        (["CCO", nx.path_graph(2)], "item 1 is a Graph but item 0 is a str"),
+        ([3], "item 0 is a int.*SMILES"),
         ([data([], 0)], "graph 0 is empty"),
         ([data([]), data([], x=torch.ones(3, 2))], "differ in having x|has x .* where"),
-        ([data([], x=torch.full((3, 1), -1))], "whole numbers from -1 to -1, which cannot be codes"),
+        ([data([], x=torch.full((3, 1), -1))], "from -1 to -1"),
         ([data([], x=torch.full((3, 1), 10**6))], "cannot be codes"),
         ([data([], x=torch.full((3, 1), float("nan")))], "NaN"),
         ([data([(0, 5)])], "edge of node 5"),
@@ -142,7 +142,7 @@ def test_features_of_training_are_checked_and_kept() -> None:
     assert real.graphs.node["x"].dtype == torch.float
     with pytest.raises(InputError, match="real numbers where codes"):
         collect([data([], x=torch.full((3, 1), 0.5))], codes)
-    with pytest.raises(InputError, match="model of other graphs"):
+    with pytest.raises(InputError, match="trained on other graphs"):
         collect(["CCO"], codes)
     with pytest.raises(InputError, match="give 9 categorical"):
         collect([data([])], FEATURES)
@@ -160,7 +160,7 @@ def test_joined_blocks_have_as_many_codes_as_the_largest() -> None:
     whole, columns = join([block(0, one), block(1, two)])
     assert whole.features.node == Features.categorical(8)
     assert (whole.count, whole.rows.tolist(), columns) == (3, [0, 1, 2], {"y": ["0", "1", "2"]})
-    with pytest.raises(InputError, match="rows up to 1 and those after differ in x"):
+    with pytest.raises(InputError, match=r"rows up to 1 .* x"):
         join([block(0, one), block(1, collect([data([])]))])
     with pytest.raises(InputError, match="holds no row"):
         join([])

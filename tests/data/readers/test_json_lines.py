@@ -65,9 +65,9 @@ def test_edge_features_are_those_of_the_edge_as_written(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ({"edges": [[0, 1]], "edge_attr": [[1], [2]]}, "2 rows of edge_attr for 1 edges"),
-        ({"edges": [[0, 1]]}, "no edge_attr although edges carry continuous"),
+        ({"edges": [[0, 1]]}, "no edge_attr .*continuous"),
         ({"edges": [[0, 1]], "edge_atr": [[1]]}, "did you mean edge_attr"),
-        ({"edges": [[0, 1]], "edge_attr": [[1]], "tags": [1]}, "a list under 'tags'"),
+        ({"edges": [[0, 1]], "edge_attr": [[1]], "tags": [1]}, "a list .*'tags'"),
         ({"edge_attr": []}, "is not a graph"),
     ],
 )

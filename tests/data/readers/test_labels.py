@@ -57,7 +57,8 @@ def test_two_values_are_a_binary_target(
 
 def test_spellings_that_are_one_class_are_told() -> None:
     labels = read_labels({"a": ["Yes", "yes", "no", "yes"], "b": ["1", "0", "0", "1"]})
-    assert labels.notes == ("upper and lower case make no classes of target 'a': Yes as yes.",)
+    (note,) = labels.notes
+    assert all(fact in note for fact in ("'a'", "Yes", "yes"))
     assert labels.classes == {"a": ("no", "yes"), "b": ("0", "1")}
     several = read_labels({"kind": ["A", "a", "b", "c", "a"]})
     assert (several.y.tolist(), several.classes["kind"]) == ([0, 0, 1, 2, 0], ("a", "b", "c"))
@@ -104,9 +105,9 @@ def test_a_row_without_any_label_is_not_labelled() -> None:
     [
         ({}, "no target column"),
         ({"y": ["1", "1", None]}, "target column 'y' holds only the value '1'"),
-        ({"y": [None, ""]}, "no value at all"),
+        ({"y": [None, ""]}, "no value"),
         ({"y": ["0", "1"], "z": ["0", "1", "2"]}, "'z' holds 3 different values"),
-        ({"y": [str(0.5 + n % 60) for n in range(600)]}, "60 different values, which are measurements"),
+        ({"y": [str(0.5 + n % 60) for n in range(600)]}, "60 different values"),
         ({"y": [f"molecule {n}" for n in range(60)]}, "or names"),
     ],
 )

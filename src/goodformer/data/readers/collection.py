@@ -1,4 +1,4 @@
-"""Graphs of a user's own, whatever they were written as: SMILES, PyG graphs, networkx graphs or rows of a file.
+"""A user's own graphs from SMILES, PyG graphs, networkx graphs or rows of a file.
 
 Letters: N nodes, E edges, G graphs, R rows of the source.
 """
@@ -25,10 +25,10 @@ from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 
 Columns = dict[str, list[Any]]
-"""Columns of a table: text, numbers and truth values as the file has them, None where there is nothing."""
+"""Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
 
 MOST_CODES = 100_000
-"""Each code of a categorical feature has a vector of its own in a model, so there cannot be any number of them."""
+"""Largest number of codes of a categorical feature: a model holds one vector per code."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Collection:
     """Graphs read from rows of a source, and the rows that could not be read.
 
     Attributes:
-        graphs: The graphs: ``x``, edges in both directions, and ``attr`` where edges carry something.
-        features: What nodes and edges carry.
-        rows: The row of the source each graph comes from, ascending (G,).
-        count: Number of rows of the source, or, of a block, of the rows in it.
+        graphs: The graphs with ``x``, edges in both directions and, if edges have features, ``attr``.
+        features: Node and edge features.
+        rows: Row of the source for each graph, ascending (G,).
+        count: Number of rows of the source (of a block: rows in the block).
         rejected: Rows without a graph, and why.
         molecules: The parsed molecule of each graph; None if the graphs are not molecules.
-        as_written: Whether atoms have the order of the SMILES; those of an SDF file have that of their record.
+        as_written: Whether atoms are in the order of the SMILES; those of an SDF file are in the order of the record.
     """
 
     graphs: GraphSet
@@ -68,26 +68,26 @@ class Collection:
 
 
 def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None) -> Collection:
-    """Graphs from SMILES, from PyG `Data` or from networkx graphs, in the order given.
+    """Collect SMILES, PyG `Data` objects or networkx graphs, in the order given.
 
-    Models read undirected graphs (`goodformer.data.graphs.each_way_once`): of an edge given in one direction only, the other direction
-    is added after the graph's own edges with the same features, an edge given twice counts once, and loops are left
-    out. So a directed networkx graph is read as undirected. Edges that come in both directions keep their order.
+    Models read undirected graphs. If an edge is given in one direction only, the other direction is appended with the
+    same features; repeated edges count once and self-loops are dropped. A directed networkx graph is therefore read as
+    undirected. Edges that are given in both directions keep their order.
 
-    Of PyG graphs ``x``, ``edge_index`` and ``edge_attr`` are read. Nodes of a networkx graph may have any names, their
-    order is that of the graph; what they carry is the node attribute ``x``, what edges carry the edge attribute
-    ``edge_attr``, each a number or a row of numbers, given to all or to none.
+    PyG graphs provide ``x``, ``edge_index`` and ``edge_attr``. Nodes of a networkx graph may have any names and keep
+    their order; the node attribute ``x`` and the edge attribute ``edge_attr`` hold a number or a list of numbers, for
+    all nodes (edges) or for none.
 
-    Whole numbers are codes (categorical features), real numbers are measurements (continuous ones); without ``x`` all
+    Integers are codes (categorical features), real numbers are measurements (continuous features). Without ``x``, all
     nodes are alike.
 
     Args:
-        items: SMILES (None or empty where there is none), PyG graphs or networkx graphs, all of one kind.
-        features: What nodes and edges must carry, where that is known; told from the graphs where not.
+        items: SMILES (None or empty for a missing one), PyG graphs or networkx graphs, all of one kind.
+        features: Expected node and edge features; inferred from the graphs by default.
 
     Raises:
-        InputError: Kinds are mixed, or a graph is not sound. A SMILES that RDKit does not accept is no error: its row
-            is in ``rejected``.
+        InputError: Kinds are mixed, or a graph is invalid. A SMILES that RDKit rejects is no error; its row is in
+            ``rejected``.
     """
     kind = _kind(items)
     if kind is str:
@@ -97,28 +97,28 @@ def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec
 
 
 def from_smiles(smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0) -> Collection:
-    """Molecules from SMILES, by several processes where there are many; ``first`` is the number of the first row."""
-    check_molecular(features, "SMILES were")
+    """Read molecules from SMILES; ``first`` is the number of the first row."""
+    check_molecular(features, "SMILES were passed")
     made = featurise(smiles)
     rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
     return Collection(made.graphs, FEATURES, made.rows + first, len(smiles), rejected, made.parsed)
 
 
 def check_molecular(features: FeatureSpec | None, what: str) -> None:
-    """Molecules can only be read for a model that was trained on molecules."""
+    """Raise an error if molecules are passed to a model that was trained on other graphs."""
     if features not in (None, FEATURES):
-        raise InputError(f"{what} given to a model of other graphs; give graphs with the features it was trained on.")
+        raise InputError(f"{what}, but the model was trained on other graphs; pass graphs with its training features.")
 
 
 def from_data(graphs: Sequence[Data], features: FeatureSpec | None = None, first: int = 0) -> Collection:
-    """A collection of PyG graphs; ``first`` is the number of the first row."""
+    """Collect PyG graphs; ``first`` is the number of the first row."""
     bare = not any(isinstance(graph, Data) and graph.x is not None for graph in graphs)
     joined = GraphSet.from_list([_only_structure(graph, features) for graph in graphs])
     return from_set(joined, features, bare, first)
 
 
 def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool, first: int = 0) -> Collection:
-    """A collection of a set of graphs, whose nodes are all alike where ``bare``."""
+    """Collect a set of graphs; ``bare`` means that nodes have no features."""
     described = features or _described(graphs, bare)
     both = both_directions(GraphSet(graphs.node, graphs.edge, {}, graphs.node_ptr, graphs.edge_ptr))
     ready = cast_features(both, described)
@@ -128,7 +128,7 @@ def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool, first: 
 
 
 def both_directions(graphs: GraphSet) -> GraphSet:
-    """The graphs with every edge once in each direction and no loops; the very same where that is already so."""
+    """Return the graphs with every edge once in each direction and no loops; unchanged if that is already so."""
     index = graphs.edge_index.numpy()
     chosen, turned = each_way_once(index, int(graphs.node_ptr[-1]))
     if len(chosen) == index.shape[1] and not turned.any():
@@ -143,7 +143,7 @@ def both_directions(graphs: GraphSet) -> GraphSet:
 
 
 def cast_features(graphs: GraphSet, features: FeatureSpec) -> GraphSet:
-    """The graphs with codes as integers and measurements as real numbers; edge features nobody reads are dropped."""
+    """Return the graphs with integer codes and real measurements, without edge features that no model reads."""
     edge = dict(graphs.edge)
     if features.edge.kind == "constant":
         edge.pop("attr", None)
@@ -154,39 +154,40 @@ def cast_features(graphs: GraphSet, features: FeatureSpec) -> GraphSet:
 
 
 def _cast(values: Tensor, features: Features) -> Tensor:
-    """Whole numbers as codes where codes are expected, real numbers elsewhere."""
+    """Return integers where codes are expected, real numbers otherwise."""
     if features.kind != "categorical":
         return values.float()
     return values.long() if not values.is_floating_point() or bool((values == values.floor()).all()) else values
 
 
 def _kind(items: Sequence[Any]) -> type:
-    """The one kind all items are of."""
+    """Return the common kind of all items."""
     if not len(items):
-        raise InputError("there is no graph; give at least one SMILES, PyG graph or networkx graph.")
+        raise InputError("the input is empty; pass at least one SMILES, PyG graph or networkx graph.")
     kinds = [next((kind for kind in (str, Data, nx.Graph) if isinstance(item, kind)), None) for item in items]
     found = [kind or (str if item is None else None) for kind, item in zip(kinds, items, strict=True)]
     for place, kind in enumerate(found):
         if kind is None:
             got = type(items[place]).__name__
-            raise InputError(f"item {place} is a {got}; give SMILES, torch_geometric.data.Data or networkx graphs.")
+            raise InputError(f"item {place} is a {got}; pass SMILES, torch_geometric.data.Data or networkx graphs.")
         if kind is not found[0]:
-            raise InputError(f"item {place} is a {kind.__name__} but item 0 a {found[0].__name__}; give one kind only.")  # type: ignore[union-attr]
+            first = getattr(found[0], "__name__", "")
+            raise InputError(f"item {place} is a {kind.__name__} but item 0 is a {first}; pass one kind only.")
     assert found[0] is not None
     return found[0]
 
 
 def _only_structure(graph: Data, features: FeatureSpec | None) -> Data:
-    """What is read of a PyG graph; edge features only where somebody reads them."""
+    """Return the parts of a PyG graph that are read; edge features only if a model reads them."""
     if not isinstance(graph, Data):
-        return graph  # refused in the words of `GraphSet.from_list`
+        return graph  # `GraphSet.from_list` raises the error
     wanted = features is None or features.edge.kind != "constant"
     attr = graph.edge_attr if wanted else None
     return Data(x=graph.x, edge_index=graph.edge_index, edge_attr=attr, num_nodes=graph.num_nodes)
 
 
 def _from_networkx(graph: nx.Graph, where: str) -> Data:
-    """A networkx graph, nodes in its own order, every edge as written."""
+    """Convert a networkx graph; nodes keep their order, edges are as given."""
     place = {node: number for number, node in enumerate(graph)}
     ends = [(place[u], place[v]) for u, v in graph.edges()]
     nodes = [carried.get("x") for _, carried in graph.nodes(data=True)]
@@ -197,37 +198,37 @@ def _from_networkx(graph: nx.Graph, where: str) -> Data:
 
 
 def _attribute(values: list[Any], name: str, where: str) -> Tensor | None:
-    """What all nodes or edges carry, as a table; None where none carries anything."""
+    """Return the attribute of all nodes or edges as a table; None if none has it."""
     given = [value is not None for value in values]
     if not any(given):
         return None
     if not all(given):
-        raise InputError(f"{where} has {name} on {sum(given)} of {len(given)}; give it to all or to none.")
+        raise InputError(f"{where} has {name} on {sum(given)} of {len(given)}; set it on all or on none.")
     rows = [value.tolist() if isinstance(value, np.ndarray | Tensor) else value for value in values]
     return table_of([row if isinstance(row, list | tuple) else [row] for row in rows], name, where)
 
 
 def _described(graphs: GraphSet, bare: bool) -> FeatureSpec:
-    """What nodes and edges carry, told from the graphs."""
+    """Infer node and edge features from the graphs."""
     node = Features() if bare else _told(graphs.node["x"], "x")
     return FeatureSpec(node, _told(graphs.edge["attr"], "edge_attr") if "attr" in graphs.edge else Features())
 
 
 def _told(values: Tensor, name: str) -> Features:
-    """Codes where values are whole numbers, measurements where they are real."""
+    """Return categorical features for integers, continuous ones for real numbers."""
     if values.is_floating_point():
         return Features.continuous(values.shape[1])
     if values.numel() and (int(values.min()) < 0 or int(values.max()) >= MOST_CODES):
         raise InputError(
-            f"{name} holds whole numbers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
-            f"count codes from 0 to at most {MOST_CODES:,}, or give real numbers."
+            f"{name} holds integers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
+            f"number codes from 0 and below {MOST_CODES:,}, or use real numbers."
         )
     largest = values.amax(0).tolist() if len(values) else [0] * values.shape[1]
     return Features.categorical(*(code + 1 for code in largest))
 
 
 def joined(parts: Sequence[Collection]) -> Collection:
-    """One collection of several, whose rows follow each other."""
+    """Join collections whose rows follow each other."""
     features = _common(parts)
     graphs = GraphSet.concat([cast_features(part.graphs, features) for part in parts])
     parsed = [part.molecules for part in parts if part.molecules is not None]
@@ -239,7 +240,7 @@ def joined(parts: Sequence[Collection]) -> Collection:
 
 
 def _common(parts: Sequence[Collection]) -> FeatureSpec:
-    """What nodes and edges of all parts carry: as many codes as the largest part, real numbers where one has them."""
+    """Return features that fit all parts: the most codes of any part, real numbers if one part has them."""
     merged = parts[0].features
     for before, after in pairwise(parts):
         node = _merged(merged.node, after.features.node, "x", before, after)
@@ -252,17 +253,17 @@ def _merged(one: Features, other: Features, name: str, before: Collection, after
         return Features.categorical(*map(max, one.sizes, other.sizes))
     if ("constant" in (one.kind, other.kind) and one != other) or len(one.sizes) != len(other.sizes):
         rows = f"rows up to {before.count + int(before.rows[0])}"
-        raise InputError(f"{rows} and those after differ in {name}; give all graphs the same columns of it, or none.")
+        raise InputError(f"{rows} and later rows differ in {name}; give all graphs the same columns, or none.")
     return one if one.kind != "categorical" else other
 
 
 def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> Columns:
-    """The named columns; one that is missing is refused with the names there are."""
+    """Return the named columns; a missing one raises an error that lists the available names."""
     return {name: columns[known_column(name, columns, where)] for name in names}
 
 
 def known_column(name: str, columns: Iterable[str], where: str) -> str:
-    """The name, if there is such a column."""
+    """Return the name if there is such a column."""
     there = list(columns)
     if name in there:
         return name

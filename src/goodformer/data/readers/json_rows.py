@@ -1,6 +1,6 @@
-"""Rows of a file of JSON lines: their columns, and their graphs or why there is none.
+"""Rows of a JSON lines file: their columns, and their graphs or the reason why there is none.
 
-A line that is no JSON refuses the file. One that is, but no sound graph, keeps its place among the rejected rows.
+A line that is not JSON is an error. A JSON line that is not a valid graph becomes a rejected row.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from goodformer.spec import FeatureSpec
 
 Lines = Sequence[tuple[int, Any]]
 LARGEST = 2**63
-"""Whole numbers from here on are text: tables have no numbers as large."""
+"""Integers from here on are kept as text, because tables have 64-bit integers."""
 SHOWN = 60
-"""Characters shown of a line that is no graph."""
+"""Characters shown of a line that is not a graph."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the lines of a file have in common, told from all of them.
+    """What the lines of a file have in common.
 
     Attributes:
         path: The file.
-        kinds: What each column holds, in the order the columns first occur.
-        smiles: The column of the SMILES; None where lines are graphs.
+        kinds: Type of each column, in the order in which columns first occur.
+        smiles: Column of the SMILES; None if lines are graphs.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Survey:
 
 
 def survey(path: Path, smiles: str) -> Survey:
-    """Read the file once for its columns, and whether it holds graphs or molecules."""
+    """Read the file once to find its columns and whether it holds graphs or molecules."""
     kinds: dict[str, set[type]] = {}
     graphs = False
     for _, row in read_lines(path):
@@ -57,13 +57,13 @@ def survey(path: Path, smiles: str) -> Survey:
 
 
 def columns(lines: Lines, known: Survey) -> Columns:
-    """The columns of some lines, each of one kind in the whole file."""
+    """Return the columns of some lines, each with the type it has in the whole file."""
     rows = [columns_of(row) for _, row in lines]
     return {name: [_cast(row.get(name), kind) for row in rows] for name, kind in known.kinds.items()}
 
 
 def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first: int) -> Collection:
-    """The graphs or molecules of some lines, the first of which is row ``first``."""
+    """Return the graphs or molecules of some lines; the first line is row ``first``."""
     if known.smiles is None:
         return _graphs(lines, known, features, first)
     for number, row in lines:
@@ -72,27 +72,27 @@ def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first:
 
 
 def _kinds(value: Any) -> set[type]:
-    """The kind of a value; none where it is missing."""
+    """Return the type of a value; empty if the value is missing."""
     if plain_of(value) is None:
         return set()
     return {str if isinstance(value, int) and not -LARGEST <= value < LARGEST else type(value)}
 
 
 def _common(kinds: set[type]) -> type:
-    """One kind that holds all values of these kinds."""
+    """Return one type that can hold all values."""
     if len(kinds) == 1:
         return next(iter(kinds))
     return float if kinds == {int, float} else str
 
 
 def _cast(value: Any, kind: type) -> Any:
-    """A value as one of its column's kind, None where it is missing."""
+    """Return a value in the type of its column, None if it is missing."""
     plain = text_of(value) if kind is str else plain_of(value)
     return float(plain) if kind is float and plain is not None else plain
 
 
 def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: int) -> Collection:
-    """The sound graphs of some lines, and why the others are none."""
+    """Return the valid graphs of some lines, and why the others are rejected."""
     graphs: dict[int, Data] = {}
     wrong: dict[int, str] = {}
     for place, (number, row) in enumerate(lines):
@@ -104,7 +104,7 @@ def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: in
         wrong |= {place: f"line {lines[place][0]} {reason}" for place, reason in _odd_ones(graphs).items()}
     sound = [place for place in graphs if place not in wrong]
     if not sound and features is None:
-        raise InputError(f"{known.path} holds no graph that can be read ({wrong[min(wrong)]}); correct it.")
+        raise InputError(f"{known.path} holds no valid graph ({wrong[min(wrong)]}); correct its lines.")
     made = from_data(_alike([graphs[place] for place in sound]), features) if sound else _none(features)
     rejected = tuple(Rejected(first + place, _shown(lines[place][1]), wrong[place]) for place in sorted(wrong))
     rows = first + torch.tensor(sound, dtype=torch.long)  # (G,)
@@ -112,7 +112,7 @@ def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: in
 
 
 def _odd_ones(graphs: dict[int, Data]) -> dict[int, str]:
-    """Graphs whose nodes or edges do not carry as many columns as those of most; without edges they do."""
+    """Find graphs whose feature width differs from that of most graphs; a graph without edges always fits."""
     odd: dict[int, str] = {}
     for name in ("x", "edge_attr"):
         with_any = {place: graph for place, graph in graphs.items() if name == "x" or graph.num_edges}
@@ -130,7 +130,7 @@ def _width(graph: Data, name: str) -> int:
 
 
 def _alike(graphs: list[Data]) -> list[Data]:
-    """The graphs with real features everywhere where one of them has real ones: JSON writes 1.0 as 1."""
+    """Return the graphs with real features if any of them has real ones: JSON writes 1.0 as 1."""
     for name in ("x", "edge_attr"):
         values = [graph.get(name) for graph in graphs]
         if any(value is not None and value.is_floating_point() for value in values):
@@ -141,7 +141,7 @@ def _alike(graphs: list[Data]) -> list[Data]:
 
 
 def _none(features: FeatureSpec | None) -> Collection:
-    """No graph at all, with these features."""
+    """Return an empty collection with these features."""
     spec = features or FeatureSpec()
     attr = None if spec.edge.kind == "constant" else torch.zeros(0, len(spec.edge.sizes))
     blank = Data(torch.zeros(1, max(len(spec.node.sizes), 1)), torch.zeros(2, 0, dtype=torch.long), attr)
@@ -150,6 +150,6 @@ def _none(features: FeatureSpec | None) -> Collection:
 
 
 def _shown(row: Any) -> str:
-    """The beginning of a line."""
+    """Return the beginning of a line."""
     text = json.dumps(row)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

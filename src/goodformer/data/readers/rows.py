@@ -1,6 +1,6 @@
-"""Files of rows, read and written a block at a time so that they may be larger than memory.
+"""Files of rows, read and written in blocks so that they may be larger than memory.
 
-The only file that knows pyarrow. Rows are counted from 0 in objects and from 1 in messages, headings not included.
+The only file that imports pyarrow. Rows are counted from 0 in objects and from 1 in messages, without the header.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 TABLES = {**DELIMITERS, ".txt": "\t"}
-"""What separates fields of a table that is read; spreadsheet programs call one separated by tabs .txt."""
+"""Field separators by suffix; spreadsheet programs write tab-separated tables as .txt."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-"""What may separate fields, whatever the suffix says."""
+"""Field separators that are tried, whatever the suffix."""
 LONGEST_FIELD = 2**27
-"""Characters a field of a table may have; Python's own limit is 2^17."""
+"""Longest field in characters; Python's default is 2^17."""
 WHOLE = 2**20
-"""Rows read at a time where all of them are wanted: so many molecules are featurised together, and kept on disk."""
+"""Rows per block when a whole file is read, so that its molecules are cached together."""
 MOST_WAITING = 64
-"""Blocks of a Parquet file held back until all columns have a type; a column without any value is then text."""
+"""Blocks of a Parquet file that wait until all columns have a type; an empty column then becomes text."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of a file that follow each other.
+    """Consecutive rows of a file.
 
     Attributes:
-        first: The number of its first row in the file, counted from 0.
-        columns: Every column of the file: text, or numbers and truth values where the file tells them from text
-            (Parquet, JSON lines); None where a field is empty.
-        collection: The graphs of these rows; its row numbers are those of the whole file, its count that of the block.
+        first: Number of the first row in the file, counted from 0.
+        columns: Every column of the file: text, or numbers and booleans if the format has them (Parquet, JSON lines);
+            None for empty fields.
+        collection: Graphs of these rows, with the row numbers of the whole file and the count of the block.
     """
 
     first: int
@@ -62,42 +62,40 @@ class Block:
 def read_blocks(
     path: str | Path, smiles: str = "smiles", size: int = 1024, features: FeatureSpec | None = None
 ) -> Iterator[Block]:
-    """The rows of a file and their graphs, ``size`` rows at a time.
+    """Yield the rows of a file and their graphs in blocks of ``size`` rows.
 
-    Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``) hold a molecule a row as SMILES; ``.sdf`` a molecule a record,
-    whose properties are the columns; ``.jsonl`` a graph a line (see `goodformer.data.readers.json_lines`), or a
-    molecule under the key that ``smiles`` names. A folder in the format of the TU collection is read whole; its
-    graph labels are the column ``label``. A table whose first line has the wanted column only when cut at commas,
-    semicolons or tabs, not at what its suffix says, is cut there (`separator_note`). Its text is UTF-8, or UTF-16 where it begins with the
-    byte-order mark that spreadsheet programs write.
+    Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``) hold one SMILES per row; ``.sdf`` one molecule per record, whose
+    properties are the columns; ``.jsonl`` one graph per line (see `goodformer.data.readers.json_lines`) or one molecule
+    under the key that ``smiles`` names. A folder in TU format is read whole; its graph labels are the column ``label``.
+    If the first line of a table contains the wanted column only when split at another separator (comma, semicolon or
+    tab), that separator is used (`separator_note`). Text is UTF-8, or UTF-16 with a byte-order mark.
 
     Args:
         path: The file or folder.
-        smiles: Name of the column that holds SMILES.
-        size: Rows of a block.
-        features: What nodes and edges must carry; told from the graphs of each block where not given.
+        smiles: Name of the column with SMILES.
+        size: Rows per block.
+        features: Expected node and edge features; inferred from each block by default.
 
     Raises:
-        InputError: The file is missing, of another kind, or not sound; the row is named. A molecule that RDKit does
-            not accept, and a line of JSON that is no sound graph, are no errors: their rows are in the collection's
-            ``rejected``.
+        InputError: The file is missing, unsupported or invalid; the message names the row. Molecules that RDKit
+            rejects and JSON lines that are not valid graphs are no errors; their rows are in ``rejected``.
     """
     place = Path(path)
     if place.is_dir():
         return _tu_blocks(place, size, features)
     read = _reader(place)
     if not place.is_file():
-        raise InputError(f"there is no file {path}; give a table, an SDF or JSON lines file, or a TU folder.")
+        raise InputError(f"file {path} not found; give a table, an SDF or JSON lines file, or a TU folder.")
     return read(place, smiles, size, features)
 
 
 def read_collection(path: str | Path, smiles: str = "smiles") -> tuple[Collection, Columns]:
-    """All graphs of a file and all its columns, see `read_blocks`."""
+    """Return all graphs of a file and all its columns; see `read_blocks`."""
     return join(read_blocks(path, smiles, size=WHOLE), str(path))
 
 
 def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection, Columns]:
-    """All rows of some blocks that follow each other, and their columns; ``where`` they come from, for messages."""
+    """Join consecutive blocks into one collection and its columns; ``where`` names the source in messages."""
     parts: list[Collection] = []
     columns: Columns = {}
     for block in blocks:
@@ -105,32 +103,32 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
             columns.setdefault(name, []).extend(values)
         parts.append(block.collection)
     if not parts:
-        raise InputError(f"{where} holds no row; give at least one.")
+        raise InputError(f"{where} holds no rows; give at least one.")
     return joined(parts), columns
 
 
 def check_apart(path: str | Path, out: str | Path, what: str) -> None:
-    """Refuse to write over the very rows that are read; ``what`` would be written, in the plural."""
+    """Raise an error if the output ``what`` (plural) would overwrite the input file."""
     source, place = Path(path), Path(out)
     if place.exists() and source.exists() and place.samefile(source):
-        raise InputError(f"the {what} would replace {path}, the file they are about; name another one.")
+        raise InputError(f"the {what} would overwrite the input file {path}; choose another output file.")
 
 
 Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]
 
 
 def _reader(path: Path) -> Read:
-    """What reads files of that suffix."""
+    """Return the function that reads files of that suffix."""
     suffix = path.suffix.lower()
     if suffix in PICKLED:
         raise InputError(
-            f"{path} is a pickle, which can run any code when it is loaded, and is not read; load it yourself where "
-            "you trust it and pass the list of graphs to goodformer.data.readers.collection.collect."
+            f"{path} is a pickle, which can run arbitrary code when loaded and is not supported; if you trust it, load "
+            "it in Python and pass the list of graphs to goodformer.data.readers.collection.collect."
         )
     if suffix in SPREADSHEETS:
         raise InputError(
-            f"{path} is a spreadsheet, which is not read; save the sheet that holds the rows as CSV (File, Save As, "
-            "CSV UTF-8) and give that file."
+            f"{path} is a spreadsheet, which is not supported; save the sheet as CSV (File, Save As, CSV UTF-8) and "
+            "give that file."
         )
     readers: dict[str, Read] = {
         **dict.fromkeys(TABLES, _text_blocks),
@@ -140,14 +138,12 @@ def _reader(path: Path) -> Read:
     }
     if suffix not in readers:
         known = ", ".join(readers)
-        raise InputError(
-            f"{path} is of a kind that is not read ({suffix or 'no suffix'}); give {known} or a TU folder."
-        )
+        raise InputError(f"{path} has an unsupported format ({suffix or 'no suffix'}); give {known} or a TU folder.")
     return readers[suffix]
 
 
 def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec | None, where: str) -> Iterator[Block]:
-    """Blocks of a table whose columns come in parts."""
+    """Yield the blocks of a table whose columns come in parts."""
     check_molecular(features, f"{where} holds molecules")
     first = 0
     for columns in parts:
@@ -166,23 +162,23 @@ def _text_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | Non
 
 
 def separator_note(path: str | Path, smiles: str = "smiles") -> str:
-    """One sentence where a table is not separated as its suffix says, empty where it is, or is no such table."""
+    """Return a note if a table is not separated as its suffix suggests; otherwise an empty string."""
     place = Path(path)
     usual = TABLES.get(place.suffix.lower())
     if usual is None or not place.is_file() or (found := _delimiter(place, smiles)) == usual:
         return ""
-    return f"{place.name} is separated by {SEPARATORS[found]}, not {SEPARATORS[usual]}, and was read so."
+    return f"{place.name} is separated by {SEPARATORS[found]}, not by {SEPARATORS[usual]}."
 
 
 def _opened(path: Path) -> IO[str]:
-    """The text of a table, in the encoding its byte-order mark tells; in UTF-8 where there is none."""
+    """Open a table as text, in the encoding of its byte-order mark or UTF-8."""
     with path.open("rb") as file:
         wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return path.open(encoding="utf-16" if wide else "utf-8-sig", newline="")
 
 
 def _delimiter(path: Path, wanted: str) -> str:
-    """What separates fields: what the suffix says, unless only another one yields the wanted column, or any at all."""
+    """Return the separator: that of the suffix, unless only another one yields the wanted column or any columns."""
     with _opened(path) as file:
         line = file.readline()
     usual = TABLES[path.suffix.lower()]
@@ -193,7 +189,7 @@ def _delimiter(path: Path, wanted: str) -> str:
 
 
 def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
-    """The columns of a table that is text, ``size`` rows at a time; at least one part, so that headings are known."""
+    """Yield the columns of a text table, ``size`` rows at a time; at least one part, so that the header is known."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     try:
         with _opened(path) as file:
@@ -209,25 +205,25 @@ def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8 or UTF-16; save it as CSV UTF-8.") from None
+        raise InputError(f"{path} is neither UTF-8 nor UTF-16 text; save it as CSV UTF-8.") from None
     except csv.Error as error:
-        raise InputError(f"{path} line {reader.line_num} is not a sound row ({error}); correct its quotes.") from None
+        raise InputError(f"{path} line {reader.line_num} is not a valid row ({error}); correct its quotes.") from None
 
 
 def _header(names: list[str], path: Path) -> list[str]:
-    """Names of the columns, each of them once and not empty."""
+    """Return the column names; each must be unique and not empty."""
     if not names:
-        raise InputError(f"{path} is empty; its first line must name the columns.")
+        raise InputError(f"{path} is empty; write the column names in its first line.")
     for place, name in enumerate(names):
         if not name.strip():
             raise InputError(f"{path} has no name for column {place + 1}; name every column in the first line.")
         if name in names[:place]:
-            raise InputError(f"{path} names column {name!r} twice; give every column a name of its own.")
+            raise InputError(f"{path} has two columns {name!r}; give every column a unique name.")
     return names
 
 
 def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
-    """The fields of every row; a line without anything is an empty field of a single column, and skipped in others."""
+    """Yield the fields of every row; empty lines are skipped unless the table has a single column."""
     number = 0
     for read in reader:
         row = read or [""] * (width == 1)
@@ -236,8 +232,8 @@ def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
         number += 1
         if len(row) != width:
             raise InputError(
-                f"{path} row {number} (line {reader.line_num}) has {len(row)} fields where the first line names "
-                f"{width}; correct it, and put quotes around a field that holds the delimiter."
+                f"{path} row {number} (line {reader.line_num}) has {len(row)} fields but the first line has {width}; "
+                "correct it, and quote fields that contain the separator."
             )
         yield row
 
@@ -250,7 +246,7 @@ def _parquet_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | 
 
 
 def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
-    """The columns of a Parquet file, ``size`` rows at a time."""
+    """Yield the columns of a Parquet file, ``size`` rows at a time."""
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -262,11 +258,11 @@ def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
                 yield {name: _values(batch.column(place)) for place, name in enumerate(header)}
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"{path} is not a Parquet file that can be read ({reason}); write it anew.") from None
+        raise InputError(f"cannot read {path} as Parquet ({reason}); write the file again.") from None
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of one column; dates and all that is no number are text."""
+    """Return the values of one column; dates and everything that is not a number become text."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     if pa.types.is_temporal(column.type):
@@ -278,7 +274,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    """Records of an SDF file; their titles are a column, too."""
+    """Yield the records of an SDF file; their titles are a column, too."""
     check_molecular(features, f"{path} holds molecules")
     names = sdf.property_names(path)
     first = 0
@@ -290,7 +286,7 @@ def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None
 
 
 def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    """Graphs, or molecules, of a file of JSON lines; columns are those of any line."""
+    """Yield the graphs or molecules of a JSON lines file with the columns of all lines."""
     known = json_rows.survey(path, smiles)
     first = 0
     for lines in _chunks(read_lines(path), size):
@@ -299,7 +295,7 @@ def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | Non
 
 
 def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    """The graphs of a TU folder, which is read whole and cut afterwards."""
+    """Yield the graphs of a TU folder, which is read whole."""
     whole, columns = tu_folder.read(path, features)
     for first in range(0, whole.count, size):
         rows = range(first, min(first + size, whole.count))
@@ -308,7 +304,7 @@ def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[
 
 
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """The items, ``size`` at a time."""
+    """Yield the items, ``size`` at a time."""
     left = iter(items)
     while part := list(islice(left, size)):
         yield part
@@ -326,10 +322,10 @@ class _Format(Protocol):
 
 
 class RowWriter:
-    """Writes rows, block by block, as the suffix of the file says: .csv, .tsv, .parquet, .json or .jsonl.
+    """Writer of rows in blocks; the suffix decides the format (.csv, .tsv, .parquet, .json or .jsonl).
 
-    Numbers stay numbers where the format has them, None is an empty field or null, and so is a number that is not
-    finite. Nothing is at the path before the writer closes without an error.
+    Numbers stay numbers if the format has them. None and numbers that are not finite become an empty field or null. The
+    file appears only when the writer closes without an error.
 
     Example:
         with RowWriter("out.csv", ["name", "score"]) as writer:
@@ -346,7 +342,7 @@ class RowWriter:
         }
         suffix = self.path.suffix.lower()
         if suffix not in formats:
-            raise InputError(f"cannot write {path}: its suffix is none of {', '.join(formats)}; choose one of them.")
+            raise InputError(f"cannot write {path}: unsupported suffix; use {', '.join(formats)}.")
         self._open = lambda part: formats[suffix](part, self.columns, suffix)
 
     def __enter__(self) -> Self:
@@ -357,9 +353,9 @@ class RowWriter:
         return self
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Add rows, given as one list a column."""
+        """Add rows, given as one list per column."""
         if set(columns) != set(self.columns) or len({len(values) for values in columns.values()}) > 1:
-            raise ValueError(f"columns of equal length are expected under the names {self.columns}")
+            raise ValueError(f"expected columns of equal length named {self.columns}")
         with files.writing(self.path):
             self._format.write({name: columns[name] for name in self.columns})
 
@@ -385,7 +381,7 @@ class _TextFormat:
             self._add(row)
 
     def _add(self, row: Sequence[Any]) -> None:
-        # Python before 3.13 puts no quotes around a lone carriage return, where readers end the line.
+        # Python before 3.13 does not quote a lone carriage return, which readers take as the end of the line.
         alone = any(isinstance(value, str) and "\r" in value for value in row)
         (self._quoted if alone else self._plain).writerow(row)
 
@@ -394,7 +390,7 @@ class _TextFormat:
 
 
 class _JsonFormat:
-    """One array of objects, or one object a line."""
+    """One array of objects, or one object per line."""
 
     def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
         self._lines = suffix == ".jsonl"
@@ -414,7 +410,7 @@ class _JsonFormat:
 
 
 class _ParquetFormat:
-    """Parquet, a row group a block; the first value of a column that is not None decides its type."""
+    """Parquet with one row group per block; the first values of a column that are not None decide its type."""
 
     def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
         self._path, self._columns = path, columns
@@ -424,12 +420,12 @@ class _ParquetFormat:
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._waiting.append(columns)
-        # A block whose column is empty cannot tell its type; it waits for one that can, but not for ever.
+        # Blocks wait until every column has a value that shows its type, up to a limit.
         if self._writer is not None or self._told() or len(self._waiting) > MOST_WAITING:
             self._flush()
 
     def _told(self) -> bool:
-        """Whether every column has a value in some waiting block."""
+        """Return whether every column has a value in some waiting block."""
         blocks = self._waiting
         return all(any(value is not None for block in blocks for value in block[name]) for name in self._columns)
 
@@ -456,7 +452,7 @@ class _ParquetFormat:
         return pa.float64() if kinds and kinds <= {int, float} else pa.string()
 
     def _fits(self, name: str) -> bool:
-        """Whether all whole numbers of a column have 64 bits at most."""
+        """Return whether all integers of a column fit into 64 bits."""
         numbers = (value for block in self._waiting for value in block[name] if value is not None)
         return all(-(2**63) <= value < 2**63 for value in numbers)
 
@@ -466,7 +462,7 @@ class _ParquetFormat:
 
 
 def _array(values: Sequence[Any], field: Any) -> Any:
-    """A column as an array of its type."""
+    """Return a column as an array of its type."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     if pa.types.is_string(field.type):
@@ -476,9 +472,9 @@ def _array(values: Sequence[Any], field: Any) -> Any:
     try:
         return pa.array([_finite(value) for value in values], field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise InputError(f"column {field.name!r} changes from {field.type} to something else; write .csv.") from None
+        raise InputError(f"column {field.name!r} changes its type from {field.type}; write a .csv file.") from None
 
 
 def _finite(value: Any) -> Any:
-    """The value, None where it is a number that is not finite."""
+    """Return the value, or None if it is a number that is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

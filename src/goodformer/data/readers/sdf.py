@@ -12,7 +12,7 @@ from goodformer.data.readers.collection import Collection
 from goodformer.registry import InputError
 
 TITLE = "title"
-"""A column every file has, unless a property has the same name."""
+"""Column with the title of each record, unless a property has the same name."""
 END = b"$$$$"
 PROPERTY = re.compile(r"^>[^<]*<(.*)>[^>]*$")
 
@@ -22,9 +22,9 @@ class Record:
     """One record of an SDF file.
 
     Attributes:
-        title: Its first line.
+        title: First line.
         block: The mol block.
-        properties: What stands under ``> <NAME>``, lines joined as they are.
+        properties: Text under each ``> <NAME>`` heading.
     """
 
     title: str
@@ -33,7 +33,7 @@ class Record:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """The records of a file, one at a time."""
+    """Yield the records of a file."""
     lines: list[bytes] = []
     try:
         with path.open("rb") as file:
@@ -50,7 +50,7 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def property_names(path: Path) -> list[str]:
-    """Names of all properties of any record, in the order they first occur."""
+    """Return the names of all properties of any record, in the order in which they first occur."""
     names: dict[str, None] = {}
     for record in read_records(path):
         names |= dict.fromkeys(record.properties)
@@ -58,10 +58,9 @@ def property_names(path: Path) -> list[str]:
 
 
 def collection(records: Sequence[Record], first: int) -> Collection:
-    """The molecules of some records, the first of which has the given number.
+    """Return the molecules of some records; the first record has number ``first``.
 
-    Atoms are numbered as in the record; hydrogens that are written out are left out. The SMILES say which molecules
-    these are, but number the atoms otherwise.
+    Atoms are numbered as in the record, without explicit hydrogens. The SMILES number them differently.
     """
     molecules = featurise_blocks([record.block for record in records])
     rejected = tuple(replace(one, row=one.row + first, text=records[one.row].title) for one in molecules.rejected)
@@ -70,16 +69,16 @@ def collection(records: Sequence[Record], first: int) -> Collection:
 
 
 def _record(lines: list[bytes]) -> Record:
-    """The parts of a record."""
+    """Return the parts of a record."""
     text = _decoded(b"".join(lines)).replace("\r\n", "\n").split("\n")
     ends = next((place for place, line in enumerate(text, 1) if line.startswith("M  END")), None)
-    if ends is None:  # not sound, which RDKit will say; properties are kept nevertheless
+    if ends is None:  # RDKit will reject it; its properties are kept
         ends = next((place for place, line in enumerate(text) if line.startswith(">")), len(text))
     return Record(text[0].strip() if text else "", "\n".join(text[:ends]) + "\n", _properties(text[ends:]))
 
 
 def _decoded(content: bytes) -> str:
-    """Text in UTF-8, or in the one-byte encoding of older files."""
+    """Decode UTF-8, or the one-byte encoding of older files."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -87,7 +86,7 @@ def _decoded(content: bytes) -> str:
 
 
 def _properties(lines: list[str]) -> dict[str, str | None]:
-    """Values by name; a value ends with an empty line."""
+    """Return values by name; a value ends with an empty line."""
     values: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:

@@ -1,4 +1,4 @@
-"""Graphs from a folder in the format of the TU collection: a few text files, one line a node, edge or graph.
+"""Graphs from a folder in TU format: text files with one line per node, edge or graph.
 
 Letters: N nodes, E edges, G graphs, F columns.
 """
@@ -23,17 +23,16 @@ LABEL = "label"
 
 
 def read(folder: Path, features: FeatureSpec | None = None) -> tuple[Collection, Columns]:
-    """All graphs of a folder, and their labels as the column ``label``.
+    """Read all graphs of a folder, and their labels as the column ``label``.
 
     ``NAME_A.txt`` holds the edges as pairs of node numbers counted from 1 and ``NAME_graph_indicator.txt`` the graph of
     each node. ``NAME_graph_labels.txt`` holds labels, ``NAME_node_labels.txt`` and ``NAME_edge_labels.txt`` codes,
-    ``NAME_node_attributes.txt`` and ``NAME_edge_attributes.txt`` measurements; any of these may be missing. Codes are
-    kept as they are; where there are measurements, too, they become columns of zeros and ones behind them. Loops are
-    left out.
+    ``NAME_node_attributes.txt`` and ``NAME_edge_attributes.txt`` measurements; each of these may be missing. Codes stay
+    as they are; next to measurements they are appended as one-hot columns. Self-loops are dropped.
 
     Args:
         folder: The folder.
-        features: What nodes and edges must carry, where that is known.
+        features: Expected node and edge features, if known.
     """
     name = _name(folder)
     graph = _column(folder / f"{name}{INDICATOR}") - 1  # (N,)
@@ -50,7 +49,7 @@ def read(folder: Path, features: FeatureSpec | None = None) -> tuple[Collection,
 def _graph_set(
     graph: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], x: Tensor | None, attr: Tensor | None
 ) -> GraphSet:
-    """The graphs, edges in the order of the file within each."""
+    """Return the graphs, with edges in the order of the file."""
     count = int(graph[-1]) + 1
     node_ptr = np.searchsorted(graph, np.arange(count + 1))
     order = np.argsort(graph[edges[:, 0]], kind="stable")
@@ -64,7 +63,7 @@ def _graph_set(
 
 
 def _name(folder: Path) -> str:
-    """What all files of the folder begin with."""
+    """Return the common prefix of the folder's files."""
     found = sorted(folder.glob(f"*{INDICATOR}"))
     if len(found) != 1:
         raise InputError(
@@ -75,11 +74,11 @@ def _name(folder: Path) -> str:
 
 
 def _values(folder: Path, prefix: str, count: int, features: Features | None) -> Tensor | None:
-    """What nodes or edges carry (N, F): codes, measurements, or both as measurements; None where nothing."""
+    """Return node or edge features (N, F): codes, measurements, or both as measurements; None if there are none."""
     attributes = _optional(folder / f"{prefix}_attributes.txt", count)
     codes = _optional(folder / f"{prefix}_labels.txt", count)
     if codes is not None and not np.array_equal(codes, np.floor(codes)):
-        raise InputError(f"{folder / f'{prefix}_labels.txt'} holds a code that is not a whole number; correct it.")
+        raise InputError(f"{folder / f'{prefix}_labels.txt'} holds a code that is not an integer; correct it.")
     if attributes is None:
         return None if codes is None else torch.from_numpy(codes.astype(np.int64))
     if codes is None:
@@ -90,15 +89,15 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
 
 
 def _one_hot(codes: Tensor, width: int | None, path: Path) -> Tensor:
-    """Codes as columns of zeros and ones, those beyond ``width`` as the last."""
+    """Return codes as one-hot columns; codes beyond ``width`` count as the last."""
     if codes.shape[1] != 1 or (codes.numel() and int(codes.min()) < 0):
-        raise InputError(f"{path} holds several columns or a code below 0; give one code from 0 on a line.")
+        raise InputError(f"{path} holds several columns or a negative code; write one code per line, numbered from 0.")
     columns = width if width is not None and width > 0 else int(codes.max()) + 1 if codes.numel() else 1
     return torch.nn.functional.one_hot(codes[:, 0].clamp(max=columns - 1), columns).float()
 
 
 def _labels(path: Path, count: int) -> Columns:
-    """The labels of the graphs as text."""
+    """Return the graph labels as text."""
     if not path.is_file():
         return {}
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -136,21 +135,21 @@ def _numbers(path: Path, width: int | None = None) -> Table:
 
 
 def _check_indicator(graph: npt.NDArray[np.int64], path: Path) -> None:
-    """Nodes come graph by graph, and graphs are counted from 1 without a gap."""
+    """Raise an error unless graphs are numbered without gaps."""
     steps = np.diff(graph, prepend=-1)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if not len(graph) or graph[0] != 0 or len(wrong):
         line = int(wrong[0]) + 1 if len(wrong) else 1
-        raise InputError(f"{path} line {line} does not go on from graph to graph; number graphs from 1 without a gap.")
+        raise InputError(f"{path} line {line} skips a graph number; number graphs from 1 without gaps.")
 
 
 def _check_edges(edges: npt.NDArray[np.int64], graph: npt.NDArray[np.int64], path: Path) -> None:
-    """Edges join nodes of one graph."""
+    """Raise an error unless every edge joins two nodes of one graph."""
     outside = ((edges < 0) | (edges >= len(graph))).any(1)
     ends = graph[np.clip(edges, 0, len(graph) - 1)]
     wrong = np.flatnonzero(outside | (ends[:, 0] != ends[:, 1]))
     if len(wrong):
         u, v = edges[wrong[0]] + 1
         raise InputError(
-            f"{path} line {int(wrong[0]) + 1} joins nodes {u} and {v}, which are not of one graph; mend it."
+            f"{path} line {int(wrong[0]) + 1} joins nodes {u} and {v}, which are not nodes of one graph; correct it."
         )

@@ -1,4 +1,4 @@
-"""What a graph looks like in a few numbers: for clusters of graphs and for telling two sets of graphs apart.
+"""Descriptors of graphs, used to cluster graphs and to separate two sets of graphs.
 
 Letters: N nodes, G graphs, F columns, K codes.
 """
@@ -17,14 +17,14 @@ from goodformer.transforms import encode
 Floats = npt.NDArray[np.float64]
 
 DEGREES = 7
-"""Degrees told apart; the last stands for all larger ones, too."""
+"""Number of degrees distinguished; the last includes all larger ones."""
 CODES = 16
-"""Codes told apart in each categorical column, the commonest ones."""
+"""Number of codes distinguished in each categorical column: the commonest."""
 WALK = "random_walk:8"
 
 
 def structure(graphs: GraphSet) -> Floats:
-    """Size (as a logarithm), edges a node, and the share of nodes of each degree (G, 2 + DEGREES)."""
+    """Return log size, edges per node and the share of nodes of each degree (G, 2 + DEGREES)."""
     sizes = graphs.sizes.double()  # (G,)
     nodes = int(graphs.node_ptr[-1])
     degree = graphs.edge_index[0].bincount(minlength=nodes).clamp(max=DEGREES - 1)  # (N,)
@@ -33,12 +33,12 @@ def structure(graphs: GraphSet) -> Floats:
 
 
 def spectrum(graphs: GraphSet) -> Floats:
-    """Moments 2 to 9 of the spectrum of the random walk (G, 8): mean probabilities to be back after so many steps."""
+    """Return moments 2 to 9 of the random-walk spectrum (G, 8): mean return probabilities."""
     return _means(graphs, encode(WALK, graphs.edge_index, graphs.node_ptr).double()).numpy()
 
 
 def contents(graphs: GraphSet, features: FeatureSpec) -> Floats:
-    """What nodes carry on the average (G, F): means of measurements, shares of codes; nothing where all are alike."""
+    """Return mean node features (G, F): means of measurements, shares of codes; no column for constant features."""
     x = graphs.node["x"]
     if features.node.kind == "constant":
         return np.zeros((len(graphs), 0))
@@ -48,7 +48,7 @@ def contents(graphs: GraphSet, features: FeatureSpec) -> Floats:
 
 
 def _column_shares(graphs: GraphSet, codes: Tensor) -> Tensor:
-    """Share of the nodes of each graph that have each of the commonest codes (G, K)."""
+    """Return the share of nodes with each of the commonest codes (G, K)."""
     found, place, counts = codes.unique(return_inverse=True, return_counts=True)
     rank = torch.empty_like(found)
     rank[counts.argsort(descending=True, stable=True)] = torch.arange(len(found))
@@ -57,13 +57,13 @@ def _column_shares(graphs: GraphSet, codes: Tensor) -> Tensor:
 
 
 def _shares(graphs: GraphSet, codes: Tensor, kinds: int) -> Tensor:
-    """Share of the nodes of each graph that have each code (G, K)."""
+    """Return the share of nodes with each code (G, K)."""
     owner = torch.repeat_interleave(graphs.sizes)  # (N,)
     counts = (owner * kinds + codes).bincount(minlength=len(graphs) * kinds).view(len(graphs), kinds)
     return counts / graphs.sizes[:, None]
 
 
 def _means(graphs: GraphSet, values: Tensor) -> Tensor:
-    """Mean of node values (N, F) over each graph (G, F)."""
+    """Return the mean of node values (N, F) over each graph (G, F)."""
     owner = torch.repeat_interleave(graphs.sizes)  # (N,)
     return torch.zeros(len(graphs), values.shape[1]).double().index_add_(0, owner, values) / graphs.sizes[:, None]

@@ -1,4 +1,4 @@
-"""Attributes by which graphs can be split: each puts every graph into a domain and the domains in an order.
+"""Attributes by which graphs can be split: each assigns graphs to domains and orders the domains.
 
 Letters: G graphs, D domains, K clusters.
 """
@@ -27,19 +27,19 @@ Ints = npt.NDArray[np.int64]
 Columns = Mapping[str, Sequence[Any]]
 
 BINS = 20
-"""Domains that a column of many different numbers or dates is cut into, with about equally many rows each."""
+"""Number of domains, with about equally many rows, into which many different numbers or dates are binned."""
 CLUSTERS = (10, 100)
-"""Fewest and most clusters that are looked for."""
+"""Smallest and largest number of clusters."""
 NO_RING = "(no ring)"
 
 
 @dataclass(frozen=True)
 class Domains:
-    """The domain of each graph; the first domains go to training, the last to test.
+    """Domain of each graph; the first domains go to training, the last to OOD test.
 
     Attributes:
-        number: The number of its domain, -1 where that is not known (G,).
-        names: What each domain is called (D).
+        number: Number of each graph's domain, -1 if unknown (G,).
+        names: Name of each domain (D).
     """
 
     number: Ints
@@ -47,28 +47,27 @@ class Domains:
 
 
 def by_scaffold(collection: Collection, seed: int = 0) -> Domains:
-    """Domains are Murcko scaffolds, the commonest first; equally common ones in an order that the seed draws.
+    """Use Murcko scaffolds as domains, the commonest first; the seed orders equally common ones.
 
-    So a model trains on the large series and is tested on scaffolds of which there are few, as happens when a new
-    series is begun. An order by the alphabet, as in GOOD, makes test whatever the alphabet puts last, which says
-    something of the notation and little of chemistry; so does an alphabet among scaffolds that occur once.
+    A model then trains on large series and is tested on rare scaffolds, as happens when a new series begins. An
+    alphabetical order, as in GOOD, would depend on the notation and not on chemistry.
     """
     if collection.molecules is None:
-        raise InputError("only molecules have scaffolds; split these graphs by size or cluster instead.")
+        raise InputError("these graphs are not molecules and have no scaffolds; split by size or cluster.")
     return _commonest_first([text or NO_RING for text in collection.molecules.scaffolds()], seed)
 
 
 def by_size(collection: Collection) -> Domains:
-    """Domains are numbers of nodes, the smallest first."""
+    """Use the number of nodes as domain, the smallest first."""
     sizes, number = np.unique(collection.graphs.sizes.numpy(), return_inverse=True)
     return Domains(number, tuple(str(size) for size in sizes))
 
 
 def by_cluster(collection: Collection, seed: int = 0) -> Domains:
-    """Domains are clusters of alike graphs, those nearest to the mean of all first.
+    """Use clusters of similar graphs as domains, those nearest to the overall mean first.
 
-    Molecules are alike in their Morgan fingerprints, other graphs in sizes, degrees and spectrum. Clusters are found
-    by k-means in small batches, so that time and memory grow with the number of graphs and not with its square.
+    Molecules are compared by Morgan fingerprints, other graphs by size, degrees and spectrum. Mini-batch k-means keeps
+    time and memory linear in the number of graphs.
     """
     if collection.molecules is not None:
         bits = csr_array(collection.molecules.fingerprints().astype(np.float32))  # (G, F), a few in a hundred set
@@ -78,11 +77,10 @@ def by_cluster(collection: Collection, seed: int = 0) -> Domains:
 
 
 def by_column(name: str, collection: Collection, columns: Columns | None, seed: int = 0) -> Domains:
-    """Domains are values of a column: numbers and dates in ascending order, words the commonest first.
+    """Use the values of a column as domains: numbers and dates ascending, words the commonest first.
 
-    More than 20 different numbers or dates are put into 20 bins, equal values always in the same one. Rows without a
-    value, or with a word for none such as NA, have no domain, and neither have a few words among numbers or dates
-    (`goodformer.data.splits.order`).
+    More than 20 different numbers or dates are put into 20 bins; equal values share a bin. Rows with a missing value
+    have no domain, and neither have a few words among numbers or dates (`goodformer.data.splits.order`).
     """
     values = _words(name, collection, columns)
     measure = order_of(name, filter(None, values)).measure
@@ -90,23 +88,25 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
 
 
 def column_note(name: str, collection: Collection, columns: Columns | None) -> str:
-    """One sentence on how the values of a column were read, where that is not plain."""
+    """Return a note on how the values of a column were read; empty if there is nothing to say."""
     return order_of(name, filter(None, _words(name, collection, columns))).note
 
 
 def _words(name: str, collection: Collection, columns: Columns | None) -> list[str]:
-    """The value of each graph in a column (G), empty where there is none."""
+    """Return the value of each graph in a column (G), empty if missing."""
     if columns is None:
-        raise InputError(f"there are no columns to split by {name!r}; give a file that has it, or split otherwise.")
+        raise InputError(
+            f"cannot split by column {name!r}: the data have no columns; give a file, or choose another split."
+        )
     known_column(name, columns, "the data")
     values = [word_of(columns[name][row]) or "" for row in collection.rows.tolist()]
     if not any(values):
-        raise InputError(f"column {name!r} is empty in every row; split by another one.")
+        raise InputError(f"column {name!r} is empty in every row; split by another column.")
     return values
 
 
 def _commonest_first(values: Sequence[str], seed: int) -> Domains:
-    """Domains of equal words, the commonest first, ties in drawn order; an empty word is none."""
+    """Return domains of equal words, the commonest first, ties in random order; an empty word has no domain."""
     counts = Counter(value for value in values if value)
     words = sorted(counts)
     drawn = Draws(seed, "ties").uniform(len(words))
@@ -117,7 +117,7 @@ def _commonest_first(values: Sequence[str], seed: int) -> Domains:
 
 
 def _ascending(values: Sequence[str], measure: Measure) -> Domains:
-    """Domains of equal or neighbouring numbers in ascending order."""
+    """Return domains of equal or neighbouring numbers in ascending order."""
     keys = np.array([math.nan if not value else measure(value) for value in values], dtype=np.float64)
     known = np.flatnonzero(~np.isnan(keys))
     _, first, place, counts = np.unique(keys[known], return_index=True, return_inverse=True, return_counts=True)
@@ -134,20 +134,20 @@ def _ascending(values: Sequence[str], measure: Measure) -> Domains:
 
 
 def _span(texts: Sequence[str], inside: npt.NDArray[np.bool_]) -> str:
-    """The smallest and the largest value of a bin."""
+    """Return the smallest and the largest value of a bin."""
     places = np.flatnonzero(inside)
     low, high = texts[places[0]], texts[places[-1]]
     return low if low == high else f"{low} to {high}"
 
 
 def _clustered(table: csr_array, seed: int) -> Domains:
-    """Clusters of the rows of a table (G, F), numbered by the distance of their centre from the mean of all."""
+    """Cluster the rows of a table (G, F) and number clusters by the distance of their centre from the overall mean."""
     from sklearn.cluster import MiniBatchKMeans
 
     wanted = int(np.clip(math.sqrt(table.shape[0]) / 2, *CLUSTERS))
     means = MiniBatchKMeans(min(wanted, table.shape[0]), random_state=seed, n_init=3, batch_size=2048)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are fewer different rows than clusters: they are counted below
+        warnings.simplefilter("ignore")  # fewer different rows than clusters; empty clusters are dropped below
         found = means.fit_predict(table)
     kept, number, counts = np.unique(found, return_inverse=True, return_counts=True)
     member = csr_array((np.ones(len(number)), (number, np.arange(len(number)))))  # (K, G)

@@ -1,4 +1,4 @@
-"""What the parts of a split can teach and tell, in the words of the classes.
+"""Checks of the parts of a split: classes missing from training, parts too small for metrics.
 
 Letters: G graphs, T targets.
 """
@@ -12,44 +12,41 @@ from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import Labels, labelled
 from goodformer.data.splits.split import Split
 from goodformer.registry import InputError
-from goodformer.spec import SPLITS
+from goodformer.spec import SPLIT_NAMES, SPLITS
 
 LEAST = 10
-"""Rows below which a figure says little."""
+"""Number of rows below which metrics are unreliable."""
 
 
 def check_taught(y: Tensor, labels: Labels) -> None:
-    """Refuse to train on graphs of which none has a class that is to be predicted.
+    """Raise an error if the training graphs lack a class.
 
     Args:
         y: Labels of the training graphs, (G,) or (G, T).
-        labels: What they mean.
+        labels: Names of targets and classes.
     """
     for target, names, codes in _targets(y, labels):
         missing = [name for code, name in enumerate(names) if not bool((codes == code).any())]
         if missing:
             raise InputError(
-                f"no row that the split leaves for training has {target} = {missing[0]!r}; split otherwise, or give "
-                "more such rows."
+                f"the training part has no row with {target} = {missing[0]!r}; choose another split, or add such rows."
             )
 
 
 def weak_parts(split: Split, collection: Collection, labels: Labels | None = None) -> str:
-    """One sentence on parts so small, or so much of one class, that figures on them say little; empty if none is."""
+    """Return a warning about parts that are too small or have a single class; empty if there are none."""
     part = split.part[collection.rows]  # (G,)
     y = None if labels is None else labels.y[collection.rows]
     if y is not None:
         part = torch.where(labelled(y), part, torch.full_like(part, -1))
     found = {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
     facts = {name: _weakness(places, y, labels) for name, places in found.items()}
-    weak = [f"{name} ({', '.join(words)})" for name, words in facts.items() if words]
-    *some, last = weak or [""]
-    listed = f"{', '.join(some)} and {last}" if some else last
-    return f"little can be told from {listed}; give more rows, or split otherwise." if weak else ""
+    weak = [f"{SPLIT_NAMES[name]} ({', '.join(words)})" for name, words in facts.items() if words]
+    return f"metrics are unreliable on {', '.join(weak)}; add rows, or choose another split." if weak else ""
 
 
 def _weakness(places: Tensor, y: Tensor | None, labels: Labels | None) -> list[str]:
-    """Why a part says little: too few rows, or rows of one class only."""
+    """Return why metrics on a part are unreliable: too few rows, or rows of one class only."""
     if len(places) < 2:
         return ["1 row" if len(places) else "no row"]
     words = [f"{len(places)} rows"] if len(places) < LEAST else []
@@ -64,6 +61,6 @@ def _weakness(places: Tensor, y: Tensor | None, labels: Labels | None) -> list[s
 
 
 def _targets(y: Tensor, labels: Labels) -> list[tuple[str, tuple[str, ...], Tensor]]:
-    """Name, classes and codes (G,) of each target."""
+    """Return name, classes and codes (G,) of each target."""
     columns = y[:, None] if y.dim() == 1 else y  # (G, T)
     return [(target, names, columns[:, place]) for place, (target, names) in enumerate(labels.classes.items())]

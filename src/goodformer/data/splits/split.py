@@ -1,4 +1,4 @@
-"""Which rows of a data set go into which split: unseen domains, a changed tie, or no shift at all.
+"""Assignment of rows to splits under covariate shift, concept shift or no shift.
 
 Letters: R rows, D domains, E environments.
 """
@@ -30,17 +30,17 @@ FORMAT = "goodformer split 1"
 TRAIN, ID_VAL, ID_TEST, VAL, TEST = range(len(SPLITS))
 
 MIXED = ((0.6, TRAIN), (0.7, ID_VAL), (0.8, VAL), (0.9, ID_TEST), (1.0, TEST))
-"""Up to which share of the shuffled rows each split reaches where nothing shifts."""
+"""Cumulative share of the shuffled rows at which each split ends without a shift."""
 
 
 @dataclass(frozen=True)
 class Tie:
-    """One group of rows under a concept shift, taken from what earlier groups left.
+    """One group of rows under a concept shift, drawn from the rows that earlier groups left.
 
     Attributes:
-        part: The split it belongs to.
-        bias: Probability to be taken of a row whose label its domain is tied to; the others have 1 - bias.
-        share: By which both probabilities are scaled down, to leave rows for later groups.
+        part: Its split.
+        bias: Probability of a row whose label agrees with its domain; other rows have 1 - bias.
+        share: Factor on both probabilities, which leaves rows for later groups.
     """
 
     part: int
@@ -49,23 +49,23 @@ class Tie:
 
 
 TIES = (Tie(TRAIN, 0.95, 0.3), Tie(TEST, 0.95, 0.5), Tie(TRAIN, 0.9, 0.6), Tie(TRAIN, 0.85, 1.0))
-"""The groups of GOOD-HIV in the order they are taken; what is left over is val. In test each domain's tie is turned."""
+"""Groups of GOOD-HIV in the order in which they are drawn; the rest is val. In test, labels disagree with domains."""
 MOST_ENVS = 10
-"""Environments that domains make at most: where there are more of them, neighbouring ones are joined."""
+"""Largest number of environments made from domains; neighbouring domains are merged if there are more."""
 CONCEPT_INSIDE = 0.15
-"""Share of the training rows that leaves as id_val under a concept shift, and again as id_test."""
+"""Share of the training rows that become id_val under a concept shift, and again id_test."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which split and domain each of R rows belongs to.
+    """Split and domain of each of R rows.
 
     Attributes:
         part: Index into `goodformer.spec.SPLITS`, or -1 for a row that is left out (R,).
-        domain: The number of its domain, counted from 0 (R,).
-        names: What each domain is called; empty where they have no names.
+        domain: Number of the domain, counted from 0 (R,).
+        names: Name of each domain; empty if domains have no names.
         by: What the domains are, e.g. ``scaffold``.
-        env: Environment of each row (R,) where environments are something else than domains; kept as given.
+        env: Environment of each row (R,) if environments differ from domains.
     """
 
     part: Tensor
@@ -82,37 +82,37 @@ class Split:
         self._check()
 
     def _check(self) -> None:
-        """Every row has a split that is there and a domain that has a name."""
+        """Raise an error unless every row has a valid split and domain."""
         rows = len(self.part)
         if len(self.domain) != rows or (self.env is not None and len(self.env) != rows):
-            raise InputError(f"a split has {rows} parts but {len(self.domain)} domains; give one of each a row.")
+            raise InputError(f"a split has {rows} parts but {len(self.domain)} domains; give one of each per row.")
         if rows == 0:
             return
         if int(self.part.min()) < -1 or int(self.part.max()) >= len(SPLITS):
             raise InputError(f"a split has parts {int(self.part.min())} to {int(self.part.max())}; use -1 to 4.")
         if int(self.domain.min()) < 0 or (self.env is not None and int(self.env.min()) < 0):
-            raise InputError("a split has a domain or environment below 0; count them from 0.")
+            raise InputError("a split has a negative domain or environment; number them from 0.")
         if self.names and int(self.domain.max()) >= len(self.names):
             raise InputError(
-                f"a split has domain {int(self.domain.max())} but {len(self.names)} names; give one a domain, or none."
+                f"a split has domain {int(self.domain.max())} but {len(self.names)} names; name every domain or none."
             )
 
     def __len__(self) -> int:
         return len(self.part)
 
     def rows(self, split: str) -> Tensor:
-        """Rows of one split in ascending order (r,)."""
+        """Return the rows of one split in ascending order (r,)."""
         return (self.part == SPLITS.index(split)).nonzero().flatten()
 
     def counts(self) -> dict[str, int]:
-        """Number of rows of each split."""
+        """Return the number of rows of each split."""
         return {split: int((self.part == number).sum()) for number, split in enumerate(SPLITS)}
 
     def envs(self) -> tuple[Tensor, int]:
-        """Environments of the train, id_val and id_test rows renumbered from 0, 0 elsewhere (R,); and their number.
+        """Return environments of the train, id_val and id_test rows from 0, 0 elsewhere (R,); and their number.
 
-        Where none are given they are the domains, of which neighbouring ones are joined to at most ten: methods
-        compare risks between environments, which a scaffold of one molecule cannot take part in.
+        By default they are the domains, neighbouring ones merged into at most ten: methods compare risks between
+        environments, which is meaningless for a scaffold with a single molecule.
         """
         inside = (self.part >= TRAIN) & (self.part <= ID_TEST)  # (R,)
         group = _joined(self.domain[inside]) if self.env is None else self.env[inside]
@@ -122,13 +122,13 @@ class Split:
         return env, len(found)
 
     def cut(self, graphs: GraphSet, **attributes: Tensor) -> dict[str, GraphSet]:
-        """The graphs (one a row) of every split, carrying ``domain``, ``env`` and the given attributes (R, ...)."""
+        """Return the graphs (one per row) of every split with ``domain``, ``env`` and the given attributes (R, ...)."""
         whole = {**graphs.graph, "domain": self.domain, "env": self.envs()[0], **attributes}
         marked = GraphSet(graphs.node, graphs.edge, whole, graphs.node_ptr, graphs.edge_ptr)
         return {split: marked.subset(self.rows(split)) for split in SPLITS}
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON, in one step."""
+        """Write the split as JSON in one step."""
         value = {"format": FORMAT, "by": self.by, "splits": SPLITS, "names": self.names}
         value |= {"part": self.part.tolist(), "domain": self.domain.tolist()}
         value |= {} if self.env is None else {"env": self.env.tolist()}
@@ -136,33 +136,31 @@ class Split:
 
     @classmethod
     def load(cls, path: str | Path) -> Split:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         try:
             value = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not JSON"
-            raise InputError(
-                f"cannot read the split {path} ({reason}); give a file that a split was saved to."
-            ) from None
+            raise InputError(f"cannot read the split {path} ({reason}); give a saved split.") from None
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("splits") != list(SPLITS):
-            raise InputError(f"{path} is no saved split; give a JSON file whose format is {FORMAT!r}.")
+            raise InputError(f"{path} is not a saved split; give a JSON file with the format {FORMAT!r}.")
         try:
             return cls(**_fields(value))
         except (InputError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"the split {path} is damaged ({str(error).rstrip('.')}); save it anew.") from None
+            raise InputError(f"the split {path} is damaged ({str(error).rstrip('.')}); save it again.") from None
 
 
 def _fields(value: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a split as JSON holds them."""
+    """Return the fields of a split from JSON."""
     names, by = value["names"], value["by"]
     if not isinstance(by, str) or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("names are not words")
+        raise ValueError("names are not text")
     numbers: dict[str, Any] = {
         name: value[name] for name in ("part", "domain", "env") if name == "part" or name in value
     }
     for name, numbered in numbers.items():
         if not isinstance(numbered, list) or not all(type(number) is int for number in numbered):
-            raise ValueError(f"{name} is not a list of whole numbers")
+            raise ValueError(f"{name} is not a list of integers")
     return {**numbers, "names": tuple(names), "by": by}
 
 
@@ -174,18 +172,18 @@ def covariate(
     outside: tuple[float, float] = (0.1, 0.1),
     inside: tuple[float, float] = (0.1, 0.1),
 ) -> Split:
-    """Unseen domains outside: rows in ascending order of their domain's number, cut into train, val and test.
+    """Split rows under covariate shift: sort them by domain number and cut them into train, val and test.
 
-    Each cut moves on to the next place where a domain begins, as in the GOOD benchmark, but never so far that val or
-    test would be left without a domain. Then id_val and id_test leave train at random.
+    Each cut moves to the next start of a domain, as in the GOOD benchmark, but val and test always keep a domain. Then
+    id_val and id_test are drawn from train.
 
     Args:
-        domain: The domain of each row (R,), in the order in which domains are handed out.
+        domain: Domain of each row (R,), numbered in the order of the cut.
         by: What the domains are.
-        names: What each domain is called.
-        seed: Decides which training rows become id_val and id_test.
-        outside: Shares of all rows that val and test should have.
-        inside: Shares of all rows that id_val and id_test have.
+        names: Name of each domain.
+        seed: Seed of the draw of id_val and id_test.
+        outside: Intended shares of val and test among all rows.
+        inside: Shares of id_val and id_test among all rows.
     """
     number = _whole(domain, "domain").numpy()
     order = np.argsort(number, kind="stable")  # (R,)
@@ -199,7 +197,7 @@ def covariate(
 
 
 def _joined(domain: Tensor, most: int = MOST_ENVS) -> Tensor:
-    """Environments (r,) of neighbouring domains with about as many rows each; the domains where they are few."""
+    """Return environments (r,) of neighbouring domains with about equally many rows; the domains if they are few."""
     found, place, counts = domain.unique(return_inverse=True, return_counts=True)
     if len(found) <= most:
         return domain
@@ -208,19 +206,19 @@ def _joined(domain: Tensor, most: int = MOST_ENVS) -> Tensor:
 
 
 def concept(domain: Whole, y: Any, by: str, names: Sequence[str] = (), seed: int = 0) -> Split:
-    """The same domains everywhere, tied to a label in training and to the other one in test.
+    """Split rows under concept shift: the same domains everywhere, correlated with the label in opposite ways.
 
-    Domains in the first half of the rows are tied to high labels in training, the others to low ones; in test it is
-    the other way round, and val has the rows left over. Groups of training rows whose tie is of different strength
-    (`TIES`) are the environments. Where a group has rows of a domain but only of one of its labels, one row of the
-    other label joins them. 15 % of the training rows each leave as id_val and id_test.
+    In training, domains in the first half of the rows mostly have high labels and the others low ones; in test it is
+    the reverse, and val has the remaining rows. The environments are groups of training rows with different strength of
+    correlation (`TIES`). If a group has rows of a domain with only one of its labels, one row of the other label is
+    added. 15 % of the training rows each become id_val and id_test.
 
     Args:
-        domain: The domain of each row (R,).
-        y: Labels (R,), or (R, T) with NaN where missing: above the mean of all is high.
+        domain: Domain of each row (R,).
+        y: Labels (R,), or (R, T) with NaN for missing; above the overall mean is high.
         by: What the domains are.
-        names: What each domain is called.
-        seed: Decides which rows are taken.
+        names: Name of each domain.
+        seed: Seed of the draws.
     """
     number, draws = _whole(domain, "domain").numpy(), Draws(seed, f"concept/{by}")
     high, tied = _high(y, len(number)), _first_half(number)  # (R,), (R,)
@@ -239,7 +237,7 @@ def concept(domain: Whole, y: Any, by: str, names: Sequence[str] = (), seed: int
 
 
 def mixed(domain: Whole, by: str, names: Sequence[str] = (), seed: int = 0) -> Split:
-    """No shift: rows at random, 60 % in train and 10 % in each other split."""
+    """Split rows at random, without shift: 60 % in train and 10 % in each other split."""
     number = _whole(domain, "domain").numpy()
     order = Draws(seed, f"mixed/{by}").uniform(len(number)).argsort(kind="stable")
     part, start = np.empty(len(number), dtype=np.int64), 0
@@ -250,26 +248,26 @@ def mixed(domain: Whole, by: str, names: Sequence[str] = (), seed: int = 0) -> S
 
 
 def _whole(values: Any, name: str) -> Tensor:
-    """Whole numbers (R,)."""
+    """Return integers (R,)."""
     tensor = torch.as_tensor(values)
     if tensor.dim() != 1 or (tensor.numel() and tensor.is_floating_point()):
-        raise InputError(f"{name} has the shape {tuple(tensor.shape)} of {tensor.dtype}; give one whole number a row.")
+        raise InputError(f"{name} has the shape {tuple(tensor.shape)} of {tensor.dtype}; give one integer per row.")
     return tensor.long()
 
 
 def _share(rows: int, share: float) -> int:
-    """That share of the rows, rounded down; 0.7 of 10 is 7 whatever its last bits are."""
+    """Return that share of the rows, rounded down; 0.7 of 10 is 7 despite floating-point error."""
     return math.floor(round(rows * share, 6))
 
 
 def _cuts(starts: Ints, outside: tuple[float, float], by: str) -> tuple[int, int]:
-    """Where val and test begin among the sorted rows, given where domains begin and the number of rows (D + 1,)."""
+    """Return where val and test begin among the sorted rows; ``starts`` ends with the number of rows (D + 1,)."""
     rows, domains = int(starts[-1]), len(starts) - 1
     val, test = (int(share > 0) for share in outside)
     if domains < 1 + val + test:
         raise InputError(
-            f"{by} has {domains} domain(s) for {rows} rows, which cannot be train and {val + test} unseen part(s); "
-            "split at random or by something that differs more."
+            f"{by} has {domains} domain(s) for {rows} rows, too few for train and {val + test} unseen part(s); "
+            "split at random or by an attribute with more values."
         )
     wanted = [_share(rows, 1 - sum(outside)), _share(rows, 1 - outside[1])]
     first, second = (int(cut) for cut in np.searchsorted(starts, wanted))
@@ -279,12 +277,12 @@ def _cuts(starts: Ints, outside: tuple[float, float], by: str) -> tuple[int, int
 
 
 def _leave(part: Ints, sizes: Sequence[int], draws: Draws, by: str) -> None:
-    """Turn as many training rows as given into id_val and id_test, at random."""
+    """Turn the given numbers of training rows into id_val and id_test at random."""
     train = np.flatnonzero(part == TRAIN)
     if len(train) <= sum(sizes):
         raise InputError(
-            f"{by} leaves {len(train)} rows in training, too few for {sum(sizes)} more to leave it; "
-            "ask for smaller shares or give more rows."
+            f"{by} leaves {len(train)} rows in training, too few to draw {sum(sizes)} of them as id_val and id_test; "
+            "use smaller shares or add rows."
         )
     shuffled = train[draws.uniform(len(train)).argsort(kind="stable")]
     part[shuffled[: sizes[0]]] = ID_VAL
@@ -292,13 +290,13 @@ def _leave(part: Ints, sizes: Sequence[int], draws: Draws, by: str) -> None:
 
 
 def _high(y: Any, rows: int) -> npt.NDArray[np.bool_]:
-    """Whether each row's mean label is above the mean of all rows (R,); a row without label is not."""
+    """Return whether each row's mean label is above the overall mean (R,); False without a label."""
     value = torch.as_tensor(y).double().reshape(rows, -1).nanmean(1)  # (R,)
     return (value > value.nanmean()).numpy()
 
 
 def _first_half(number: Ints) -> npt.NDArray[np.bool_]:
-    """Whether each row's domain begins within the first half of the rows sorted by domain (R,)."""
+    """Return whether each row's domain starts in the first half of the rows sorted by domain (R,)."""
     begins = np.searchsorted(np.sort(number), number)
     return begins < len(number) / 2
 
@@ -306,7 +304,7 @@ def _first_half(number: Ints) -> npt.NDArray[np.bool_]:
 def _companions(
     number: Ints, agrees: npt.NDArray[np.bool_], left: npt.NDArray[np.bool_], taken: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """For each domain taken from with one label only, its last free row of the other label, where it has one (R,)."""
+    """For each domain drawn with one label only, return its last free row of the other label (R,)."""
     domains = int(number.max(initial=-1)) + 1
     found = np.zeros(len(number), dtype=bool)
     some = np.bincount(number[taken], minlength=domains) > 0  # (D,)

@@ -1,4 +1,4 @@
-"""Splits of a user's own data in which whole domains are kept for testing.
+"""Splits of a user's own data that hold out whole domains.
 
 Letters: R rows, G graphs, D domains, T targets.
 """
@@ -36,14 +36,14 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be split, and how.
+    """What to split, and how.
 
     Attributes:
-        collection: The graphs that can be used.
-        columns: Columns of the file, one entry a row of the source.
-        argument: What follows the colon in ``column:NAME``.
-        y: Labels of the graphs (G,) or (G, T), where they are known.
-        seed: Decides what is drawn.
+        collection: The graphs that have a label.
+        columns: Columns of the file, one entry per row of the source.
+        argument: The text after the colon in ``column:NAME``.
+        y: Labels of the graphs (G,) or (G, T), if known.
+        seed: Seed of the draws.
         outside: Shares of val and test.
         inside: Shares of id_val and id_test.
     """
@@ -66,80 +66,58 @@ def make_split(
     outside: Shares = (0.1, 0.1),
     inside: Shares = (0.1, 0.1),
 ) -> Split:
-    """Which rows train and which test, domains kept whole.
+    """Split rows into the five parts; whole domains are held out.
 
-    ``scaffold``, ``size``, ``cluster`` and ``column:NAME`` order their domains (`goodformer.data.splits.domains`) and
-    give the first to train, the next to val and the last to test; then id_val and id_test leave train at random,
-    with all classes in proportion and rows of the same molecule together (unless there are too few
-    molecules to fill the parts).
-    Where there are two domains only, val and test share the second. A class that only val or test would have takes the
-    smallest domain that holds it into train, for which train gives another where it must. ``random`` keeps no domain
-    apart but molecules together, ``file:PATH`` reads what `Split.save` wrote, and ``auto`` is scaffold for SMILES and
-    size for other graphs, or random where that does not differ.
+    ``scaffold``, ``size``, ``cluster`` and ``column:NAME`` order their domains (`goodformer.data.splits.domains`): the
+    first go to train, the next to val, the last to test. Then id_val and id_test are drawn from train, with all classes
+    in proportion and duplicates of a molecule together (unless there are too few molecules to fill the parts). With two
+    domains only, val and test share the second. If only val or test would have a class, the smallest domain with that
+    class moves to train, in exchange for another domain if necessary. ``random`` keeps only duplicates together,
+    ``file:PATH`` reads a file that `Split.save` wrote, and ``auto`` is scaffold for molecules and size for other
+    graphs, or random if these have a single value.
 
     Args:
         how: One of `SPLITTERS`, or ``auto``.
         collection: The graphs.
         columns: Columns of all R rows, for ``column:NAME``.
         y: Labels of all R rows (R,) or (R, T); rows without any label are left out.
-        seed: Decides which rows leave train, the order of equally common domains, and how clusters begin.
-        outside: Shares of the rows that val and test should have; 0 leaves one out.
-        inside: Shares of the rows that id_val and id_test should have.
+        seed: Seed of the draws, of the order of equally common domains, and of clusters.
+        outside: Intended shares of val and test; 0 leaves one out.
+        inside: Intended shares of id_val and id_test.
 
     Returns:
-        The split of all R rows; a row without graph, label or domain is in none of the parts.
+        The split of all R rows; rows without graph, label or domain are in no part.
     """
     name, _, argument = how.partition(":")
     if name not in SPLITTERS and how != AUTO:
         raise unknown("split", name, [AUTO, *SPLITTERS])
     if bool(argument) != (name in TAKING):
         what = f"{name}:{TAKING[name]}" if name in TAKING else name
-        raise InputError(f"split {how!r} is not complete or says too much; write it as {what}.")
+        raise InputError(f"invalid split {how!r}; expected {what}.")
     if y is not None and len(y) != collection.count:
-        raise InputError(f"y has {counted(len(y), 'label')} for {counted(collection.count, 'row')}; give one a row.")
+        raise InputError(f"y has {counted(len(y), 'label')} for {counted(collection.count, 'row')}; give one per row.")
     usable, labels = _usable(collection, y)
     if not len(usable):
-        raise InputError("there is no row with both a graph and a label; check the columns of input and target.")
+        raise InputError("no row has both a graph and a label; check the input and target columns.")
     request = Request(usable, columns, argument, labels, seed, outside, inside)
     return _auto(request) if how == AUTO else SPLITTERS[name](request)
 
 
 def split_note(how: str, collection: Collection, columns: Columns | None) -> str:
-    """One sentence on how the column that a split goes by was read, where that is not plain; empty for others."""
+    """Return a note on how the column of a split was read; empty for other splits."""
     name, _, argument = how.partition(":")
     return column_note(argument, collection, columns) if name == "column" else ""
 
 
 def check_not_target(how: str, targets: Sequence[str]) -> None:
-    """Refuse to split by what is predicted: training would lack the classes that are tested."""
+    """Raise an error if the split goes by the target: training would lack the classes that are tested."""
     name, _, argument = how.partition(":")
     if name == "column" and argument in targets:
-        raise InputError(f"column {argument!r} is what is predicted; split by another column, by scaffold or by size.")
-
-
-def _scaffold(request: Request) -> Split:
-    """Rare Murcko scaffolds are kept for testing."""
-    return _by_domains(request, by_scaffold(request.collection, request.seed), "scaffold")
-
-
-def _size(request: Request) -> Split:
-    """Large graphs are kept for testing."""
-    return _by_domains(request, by_size(request.collection), "size")
-
-
-def _cluster(request: Request) -> Split:
-    """Clusters of unusual graphs are kept for testing."""
-    return _by_domains(request, by_cluster(request.collection, request.seed), "cluster")
-
-
-def _column(request: Request) -> Split:
-    """The largest or latest values of a column, or its rarest words, are kept for testing."""
-    name = request.argument
-    return _by_domains(request, by_column(name, request.collection, request.columns, request.seed), name)
+        raise InputError(f"column {argument!r} is the target; split by another column, by scaffold or by size.")
 
 
 def _random(request: Request) -> Split:
-    """No shift: every part is drawn at random."""
+    """Draw every part at random, without shift."""
     part, twin = np.full(len(request.collection), TRAIN), _twins(request.collection)
     draws = Draws(request.seed, "random")
     _leave(part, dict(zip((VAL, TEST), request.outside, strict=True)), len(part), request.y, twin, draws)
@@ -148,31 +126,33 @@ def _random(request: Request) -> Split:
 
 
 def _file(request: Request) -> Split:
-    """A split that was saved before."""
+    """Read a saved split."""
     split, rows = Split.load(request.argument), request.collection.count
     if len(split) != rows:
         raise InputError(
-            f"the split {request.argument} is of {len(split):,} rows but the data have {rows:,}; "
-            "give the split of this very file."
+            f"the split {request.argument} has {len(split):,} rows but the data have {rows:,}; "
+            "give a split of this file."
         )
     return split
 
 
 SPLITTERS: dict[str, Callable[[Request], Split]] = {
-    "scaffold": _scaffold,
-    "size": _size,
-    "cluster": _cluster,
+    "scaffold": lambda one: _by_domains(one, by_scaffold(one.collection, one.seed), "scaffold"),
+    "size": lambda one: _by_domains(one, by_size(one.collection), "size"),
+    "cluster": lambda one: _by_domains(one, by_cluster(one.collection, one.seed), "cluster"),
     "random": _random,
-    "column": _column,
+    "column": lambda one: _by_domains(
+        one, by_column(one.argument, one.collection, one.columns, one.seed), one.argument
+    ),
     "file": _file,
 }
-"""How data can be split, by name."""
+"""Ways to split. OOD test has rare scaffolds, large graphs, unusual clusters, or a column's last values."""
 TAKING = {"column": "NAME", "file": "PATH"}
-"""What must follow the colon."""
+"""What follows the colon."""
 
 
 def _auto(request: Request) -> Split:
-    """By scaffold where there are SMILES, by size otherwise, at random where that does not differ."""
+    """Split by scaffold or size, or at random if there is a single one."""
     molecules = request.collection.molecules is not None
     domains = by_scaffold(request.collection, request.seed) if molecules else by_size(request.collection)
     if len(domains.names) < 2:
@@ -181,7 +161,7 @@ def _auto(request: Request) -> Split:
 
 
 def _usable(collection: Collection, y: Tensor | None) -> tuple[Collection, Tensor | None]:
-    """The graphs that have a label, and their labels."""
+    """Return the graphs that have a label, and their labels."""
     if y is None:
         return collection, None
     labels = y[collection.rows]
@@ -189,12 +169,12 @@ def _usable(collection: Collection, y: Tensor | None) -> tuple[Collection, Tenso
 
 
 def _by_domains(request: Request, domains: Domains, by: str) -> Split:
-    """The first domains train, the next are val, the last test; id_val and id_test leave train."""
+    """Assign the first domains to train, the next to val, the last to test; draw id_val and id_test from train."""
     known = np.flatnonzero(domains.number >= 0)
     number = domains.number[known]
     if len(domains.names) < 2:
         raise InputError(
-            f"{by} is {domains.names[0]!r} for all {len(known):,} rows; split by something that differs, or at random."
+            f"{by} is {domains.names[0]!r} for all {len(known):,} rows; split by another attribute, or at random."
         )
     y = None if request.y is None else request.y[torch.from_numpy(known)]
     draws, twin = Draws(request.seed, f"split/{by}"), _twins(request.collection)[known]
@@ -207,13 +187,13 @@ def _by_domains(request: Request, domains: Domains, by: str) -> Split:
 
 
 def _twins(collection: Collection) -> Ints:
-    """A number for each graph (G,), equal for rows of the same molecule; of other graphs each has its own."""
+    """Return a number for each graph (G,), equal for duplicates of a molecule; other graphs have their own."""
     found = same_molecules(collection)
     return np.arange(len(collection)) if found is None else found
 
 
 def _cut(number: Ints, by: str, outside: Shares, y: Tensor | None, twin: Ints, draws: Draws) -> Ints:
-    """Train, val and test (G,), domains kept whole unless there are fewer than three."""
+    """Return train, val and test (G,), with whole domains unless there are fewer than three."""
     wanted = sum(share > 0 for share in outside)
     if number.max() >= wanted:  # as many domains as parts
         return covariate(number, by, outside=outside, inside=(0.0, 0.0)).part.numpy().copy()
@@ -235,9 +215,9 @@ def _complete(part: Ints, number: Ints, y: Tensor | None, outside: Shares) -> No
 
 
 def _taken_in(part: Ints, number: Ints, domain: int, wanted: Sequence[int], values: Sequence[Bools]) -> Ints | None:
-    """The parts after a domain went into train; one that was left empty gets a domain that another part can spare.
+    """Return the parts after a domain moved into train; a part left empty gets a domain that another can spare.
 
-    The last one of train, where it keeps every class without it, else the first of a part outside that has several.
+    This is the last domain of train if train keeps every class without it, else the first of an OOD part with several.
     """
     moved = np.where(number == domain, TRAIN, part)
     empty = [one for one in wanted if not (moved == one).any()]
@@ -255,14 +235,14 @@ def _taken_in(part: Ints, number: Ints, domain: int, wanted: Sequence[int], valu
 
 
 def _smallest(number: Ints, holds: Bools) -> Sequence[int]:
-    """Domains that have such a row, the smallest first."""
+    """Return the domains that have such a row, the smallest first."""
     sizes = np.bincount(number)
     there = np.unique(number[holds])
     return there[np.argsort(sizes[there], kind="stable")].tolist()
 
 
 def _values(y: Tensor | None) -> Iterator[Bools]:
-    """For every class, or every value of every binary target, that occurs: which graphs have it (G,)."""
+    """Yield, for every class or value of a binary target that occurs, which graphs have it (G,)."""
     if y is None:
         return
     for column in y.reshape(len(y), -1).T.numpy():
@@ -271,10 +251,10 @@ def _values(y: Tensor | None) -> Iterator[Bools]:
 
 
 def _leave(part: Ints, shares: Mapping[int, float], total: int, y: Tensor | None, twin: Ints, draws: Draws) -> None:
-    """Let parts leave train at random, in place: shares of all rows, but no more than a quarter of train each.
+    """Draw parts from train, in place: shares of all rows, but at most a quarter of train each.
 
-    One row of every class stays in train, and rows of the same molecule stay together: a part that has the molecules
-    of train says nothing of others, and probabilities calibrated on it are too sure.
+    One row of every class stays in train. Duplicates of a molecule stay together: probabilities calibrated on molecules
+    that are also in train would be overconfident.
     """
     train = np.flatnonzero(part == TRAIN)
     most = max(1, len(train) // 4) if len(train) > len(shares) else 0
@@ -287,19 +267,19 @@ def _leave(part: Ints, shares: Mapping[int, float], total: int, y: Tensor | None
     leaving = _spread(free, kinds, twin, sum(sizes), draws, least=sum(size > 0 for size in sizes))
     for place, one in enumerate(shares):
         later = sizes[place + 1 :]
-        size = round(len(leaving) * sizes[place] / max(sizes[place] + sum(later), 1))  # twins may be more or fewer
+        size = round(len(leaving) * sizes[place] / max(sizes[place] + sum(later), 1))  # duplicates change the number
         taken = _spread(leaving, kinds, twin, size, draws, spare=sum(size > 0 for size in later))
         part[taken] = one
         leaving = leaving[~np.isin(leaving, taken)]
 
 
 def _separable(twin: Ints, rows: Ints, least: int) -> Ints:
-    """The numbers of the molecules (G,), or one for each row where rows have too few molecules to be told apart by."""
+    """Return the duplicate numbers (G,), or one per row if the rows have too few molecules."""
     return twin if len(np.unique(twin[rows])) >= least else np.arange(len(twin))
 
 
 def _indispensable(train: Ints, y: Tensor | None, draws: Draws) -> Ints:
-    """One training row of every class, or of every value of every target."""
+    """Return one training row of every class, or of every value of every target."""
     shuffled = train[draws.uniform(len(train)).argsort(kind="stable")]
     kept: list[int] = []
     for holds in _values(y):
@@ -310,30 +290,30 @@ def _indispensable(train: Ints, y: Tensor | None, draws: Draws) -> Ints:
 
 
 def _class(y: Tensor | None, count: int) -> Ints:
-    """The class of each graph (G,), 0 where there are none or several targets."""
+    """Return the class of each graph (G,), 0 without labels or with several targets."""
     if y is None or (y.dim() == 2 and y.shape[1] > 1):
         return np.zeros(count, dtype=np.int64)
     return y.reshape(-1).long().numpy()
 
 
 def _spread(rows: Ints, kinds: Ints, twin: Ints, size: int, draws: Draws, least: int = 1, spare: int = 0) -> Ints:
-    """About so many of the rows at random, each kind in proportion and twins together; just so many without twins.
+    """Draw about ``size`` rows, classes in proportion and duplicates together; exactly ``size`` without duplicates.
 
     Args:
         rows: Rows to draw from.
-        kinds: The class of each graph (G,).
-        twin: A number for each graph (G,), equal for those that stay together.
-        size: How many rows; larger groups of twins are not drawn where there are enough others.
-        draws: What is drawn from.
-        least: How many groups are drawn at least.
-        spare: How many groups are left at least.
+        kinds: Class of each graph (G,).
+        twin: A number for each graph (G,), equal for graphs that stay together.
+        size: Number of rows; larger groups of duplicates are avoided.
+        draws: Random numbers.
+        least: Smallest number of groups to draw.
+        spare: Smallest number of groups to leave.
     """
     if not size or not len(rows):
         return rows[:0]
     _, first, group, weight = np.unique(twin[rows], return_index=True, return_inverse=True, return_counts=True)
-    fitting = np.argsort(first)  # in the order they occur in
+    fitting = np.argsort(first)  # in the order of occurrence
     fitting = fitting[weight[fitting] <= max(size, np.sort(weight)[:least].max())]
-    # Neighbours have the same kind and weight, so that every so many of them have about the size that is wanted.
+    # Neighbours have the same class and weight, so groups at equal distances have about the wanted size.
     order = fitting[np.lexsort((draws.uniform(len(fitting)), weight[fitting], kinds[rows[first[fitting]]]))]
     count = max(least, round(size * len(order) / int(weight[order].sum())))
     count = min(count, len(order), len(weight) - spare)
@@ -345,7 +325,7 @@ def _spread(rows: Ints, kinds: Ints, twin: Ints, size: int, draws: Draws, least:
 
 
 def _of_rows(collection: Collection, part: Ints, number: Ints, names: Sequence[str], by: str) -> Split:
-    """The split of all rows of the source, from that of its graphs."""
+    """Return the split of all rows of the source from that of its graphs."""
     whole: dict[str, Any] = {}
     for name, values, missing in (("part", part, -1), ("domain", number, 0)):
         whole[name] = torch.full((collection.count,), missing)

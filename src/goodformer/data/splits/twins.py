@@ -1,4 +1,4 @@
-"""Which graphs of a collection are the same one.
+"""Duplicates: which graphs of a collection are equal.
 
 Letters: N nodes, E edges, G graphs, F columns.
 """
@@ -16,16 +16,15 @@ Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 INVARIANT = [0, 2, 3, 4, 7, 8]
-"""Columns of an atom that do not depend on the order of atoms, as marks of chirality do."""
+"""Atom columns that do not depend on the order of atoms (chirality tags do)."""
 ROUNDS = 3
-"""How far around an atom one looks before two molecules are compared in earnest."""
+"""Radius of the neighbourhoods that are compared before molecules are."""
 
 
 def same_molecules(collection: Collection) -> Ints | None:
-    """A number for each molecule (G,), equal for equal canonical SMILES; None where the graphs have no SMILES.
+    """Return a number for each molecule (G,), equal for equal molecules; None if the graphs are not molecules.
 
-    Only molecules whose atoms and their surroundings are the same in number are written as canonical SMILES, which is
-    what takes time.
+    Canonical SMILES are slow to write, so they are written only for molecules with equal atom neighbourhoods.
     """
     if collection.molecules is None:
         return None
@@ -38,19 +37,19 @@ def same_molecules(collection: Collection) -> Ints | None:
 
 
 def same_graphs(collection: Collection) -> Ints:
-    """A number for each graph (G,), equal for the same molecule; of other graphs, for those written in the same way."""
+    """Return a number for each graph (G,), equal for equal molecules or for identical other graphs."""
     molecules = same_molecules(collection)
     return np.unique(_as_written(collection.graphs), return_inverse=True)[1] if molecules is None else molecules
 
 
 def _first_of(texts: list[str]) -> Ints:
-    """Where each text first occurs."""
+    """Return where each text first occurs."""
     _, first, number = np.unique(np.array(texts, dtype=object), return_index=True, return_inverse=True)
     return first[number]
 
 
 def _surroundings(graphs: GraphSet) -> Hashes:
-    """A hash of each molecule that does not depend on the order of its atoms (G,)."""
+    """Return a hash of each molecule that does not depend on the order of its atoms (G,)."""
     atom = _of_rows(graphs.node["x"][:, INVARIANT])  # (N,)
     source, target = graphs.edge_index.numpy()
     bond = _mixed(graphs.edge["attr"][:, 0].numpy().astype(np.uint64))  # (E,)
@@ -62,7 +61,7 @@ def _surroundings(graphs: GraphSet) -> Hashes:
 
 
 def _as_written(graphs: GraphSet) -> Hashes:
-    """A hash of nodes, edges and all they carry, in their order (G,)."""
+    """Return a hash of nodes, edges and features in their order (G,)."""
     found = _sums(_of_rows(graphs.node["x"], graphs.node_ptr), graphs.node_ptr)
     for value in (graphs.edge["index"].T, graphs.edge.get("attr")):
         if value is not None:
@@ -71,7 +70,7 @@ def _as_written(graphs: GraphSet) -> Hashes:
 
 
 def _of_rows(values: Tensor, ptr: Tensor | None = None) -> Hashes:
-    """A hash of each row of a table (N, F), and of its place within its graph where that counts (N,)."""
+    """Return a hash of each row of a table (N, F), including its position in its graph if ``ptr`` is given (N,)."""
     places = np.zeros(len(values), dtype=np.uint64)
     if ptr is not None:
         places = (np.arange(len(values)) - np.repeat(ptr[:-1].numpy(), ptr.diff().numpy())).astype(np.uint64)
@@ -82,13 +81,13 @@ def _of_rows(values: Tensor, ptr: Tensor | None = None) -> Hashes:
 
 
 def _sums(values: Hashes, ptr: Tensor) -> Hashes:
-    """The sum of the hashes of each graph (G,)."""
+    """Return the sum of the hashes of each graph (G,)."""
     running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(values, dtype=np.uint64)])
     return running[ptr[1:].numpy()] - running[ptr[:-1].numpy()]
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Every bit of a number spread over all bits (the last steps of splitmix64)."""
+    """Spread every bit over all bits (the last steps of splitmix64)."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
