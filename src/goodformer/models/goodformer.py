@@ -156,7 +156,7 @@ class GOODFormer(GraphModel):
         attention_start: Annotated[
             Literal["linear", "xavier"],
             Field(
-                description="Initial weights of the GPS layers' attention: as in nn.Linear or nn.MultiheadAttention."
+                description="Initial weights of GPS attention: as in nn.Linear, or as in nn.MultiheadAttention."
             ),
         ] = "linear",
         bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
