@@ -25,8 +25,8 @@ SPEC = FeatureSpec(Features.continuous(4))
 PRESETS = ("default", "paper", "as_published")
 GOLDEN: dict[str, list[list[float]]] = {
     "default": [[0.4686, 0.7983, -0.0144, 1.0435], [0.9256, 0.6858, 0.6853, 1.0753], [55.3951]],
-    "paper": [[0.2761, -1.2374, -0.1527, -1.0815], [-0.1594, -0.6929, 0.2281, -1.1583], [67.3602]],
-    "as_published": [[-0.081, -0.0914, -0.079, -0.133], [-0.0694, -0.0802, -0.0684, -0.1476], [74.7082]],
+    "paper": [[0.7979, -0.2194, 0.3615, 0.2191], [0.4552, -0.3419, 0.8444, 0.2097], [66.5739]],
+    "as_published": [[-0.0803, -0.0926, -0.078, -0.1298], [-0.0684, -0.0808, -0.0672, -0.1392], [74.696]],
 }
 
 
@@ -257,6 +257,15 @@ def test_a_generator_scores_by_a_network_of_its_own() -> None:
     torch.testing.assert_close(model.disentangle(data).edge_logits, before)
     model.disentangle(data).invariant.sum().backward()
     assert model.generator_nodes.own.weight.grad.abs().sum() > 0
+
+
+def test_the_published_attention_starts_like_that_of_torch() -> None:
+    theirs = torch.nn.MultiheadAttention(64, 4)
+    for start, same in (("xavier", True), ("linear", False)):
+        ours = build("as_published", dim=64, attention_start=start).trunk[0].attention
+        spread = float(ours.qkv.weight.detach().abs().max() / theirs.in_proj_weight.detach().abs().max())
+        assert (spread == pytest.approx(1, abs=0.02)) == same
+        assert (float(ours.qkv.bias.detach().abs().sum()) == 0) == same
 
 
 def test_golden_values() -> None:

@@ -15,6 +15,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("model", "goodformer"): {
         "edge_vector": False,
         "local_width": 1,
+        "attention_start": "linear",
         "half": "sum",
         "halves": "together",
         "encoder": "residual",

@@ -14,6 +14,7 @@ from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import AggregationName, CombineName, Heads, Inputs, NormName, Rate, Width
+from goodformer.nn.attention import Attention
 from goodformer.nn.disentangler import (
     ConcatHalf,
     Half,
@@ -118,7 +119,6 @@ class GOODFormer(GraphModel):
         - L_PSE skips the encoding columns that a small graph lacks, instead of the whole batch;
         - the encoding to recover is the 8 eigenvectors after the constant one, not the constant one and 7 others;
         - atom features are embedded at full width, without a narrower embedding and a linear map after it;
-        - the trunk's attention starts from ``nn.Linear``'s initial weights, not Xavier's;
         - dropout rates are rounded to 1/256;
         - entropies are exact, without a lower bound of 1e-10 on probabilities;
         - the temperature at evaluation stays within [0.02, 50], which the published 10 steps never leave.
@@ -153,6 +153,12 @@ class GOODFormer(GraphModel):
         local_width: Annotated[
             int, Field(ge=1, description="Hidden width of message-passing MLPs, as a multiple of dim.")
         ] = 1,
+        attention_start: Annotated[
+            Literal["linear", "xavier"],
+            Field(
+                description="Initial weights of GPS attention: as in nn.Linear, or as in nn.MultiheadAttention."
+            ),
+        ] = "linear",
         bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
         scoring: Annotated[
             Literal["attention", "inner", "generator"],
@@ -277,6 +283,11 @@ class GOODFormer(GraphModel):
         if scoring == "generator":
             self.generator_nodes = NodeInput(spec, dim, inputs)
             self.generator = nn.ModuleList(gps() for _ in range(trunk_layers))
+        for module in self.modules() if attention_start == "xavier" else ():
+            if isinstance(module, Attention):
+                nn.init.xavier_uniform_(module.qkv.weight)
+                nn.init.zeros_(module.qkv.bias)
+                nn.init.zeros_(module.out.bias)
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
 
     # ---------------------------------------------------------------- the contract
