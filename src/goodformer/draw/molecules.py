@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_rdmol
 
 from goodformer import files
-from goodformer.data.molecule import rebuilt
+from goodformer.data.molecule import rebuilt, restored
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
 from goodformer.registry import InputError
