@@ -155,9 +155,7 @@ class GOODFormer(GraphModel):
         ] = 1,
         attention_start: Annotated[
             Literal["linear", "xavier"],
-            Field(
-                description="Initial weights of GPS attention: as in nn.Linear, or as in nn.MultiheadAttention."
-            ),
+            Field(description="Initial weights of GPS attention: as in nn.Linear, or as in nn.MultiheadAttention."),
         ] = "linear",
         bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
         scoring: Annotated[
