@@ -90,13 +90,13 @@ def test_the_folder_is_forgotten_after_an_error(tmp_path: Path) -> None:
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"), data_folder(tmp_path / "nowhere"):
+    with pytest.raises(InputError, match="nowhere"), data_folder(tmp_path / "nowhere"):
         pass
 
 
 def test_another_content_is_refused(tmp_path: Path) -> None:
     path = put(tmp_path / "table.csv", CONTENT + b"more")
-    with pytest.raises(InputError, match="is not the file expected") as caught:
+    with pytest.raises(InputError, match="SHA-256") as caught:
         obtain(SOURCE, tmp_path)
     assert str(path) in str(caught.value)
     assert str(caught.value).count(". ") == 0
@@ -117,7 +117,7 @@ def test_downloaded_without_a_checksum(server: str) -> None:
 
 
 def test_a_wrong_download_is_not_kept(server: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="what came has another checksum"):
+    with pytest.raises(InputError, match="checksum"):
         obtain(PublicFile("set/table.csv", server, "0" * 64, ""))
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 

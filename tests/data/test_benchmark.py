@@ -63,18 +63,18 @@ def one_way() -> torch.Tensor:
         ({"task": Task(outputs=4)}, "lacks class 3 in training"),
         ({"task": Task(outputs=2)}, "has classes 0 to 2; use 0 to 1"),
         ({"task": Task("binary", 1, "rocauc")}, r"give floats \(B, 1\)"),
-        ({"splits": with_split("val", y=torch.tensor([0.0]))}, "split val has y of shape .* integer class"),
+        ({"splits": with_split("val", y=torch.tensor([0.0]))}, "split val has y of shape .* integer"),
         ({"splits": with_split("val", y=None)}, "split val has no labels"),
-        ({"splits": with_split("test", edge_index=one_way())}, "split test has an edge in one direction only"),
+        ({"splits": with_split("test", edge_index=one_way())}, "split test .* direction"),
         (
             {"splits": with_split("test", edge_truth=torch.tensor([1, 0, 0, 0, 0, 0]))},
-            "truth that differs by direction",
+            "truth .* direction",
         ),
         ({"splits": with_split("id_val", env=1)}, "split id_val has env 1 to 1; use 0 to 0"),
         ({"features": FeatureSpec(node=Features.continuous(3))}, "x of own, split train has the shape"),
         ({"features": FeatureSpec(node=Features.categorical(2, 2))}, "holds real numbers .* give integers"),
         ({"features": CODES, "splits": dict.fromkeys(SPLITS, graphs(x=CODED))}, "holds a code outside"),
-        ({"features": CODES, "splits": with_codes("test", -CODED)}, "x of own, split test holds a code below 0"),
+        ({"features": CODES, "splits": with_codes("test", -CODED)}, "x of own, split test holds a negative code"),
         ({"features": FeatureSpec()}, r"x of own, split train has the shape \(9, 2\).* 1 constant column"),
         ({"features": FeatureSpec(), "splits": dict.fromkeys(SPLITS, bare())}, "x of own, split train is missing"),
         ({"features": replace(TWO_COLUMNS, edge=Features.continuous(1))}, "edge_attr of own, split train is missing"),
@@ -92,7 +92,7 @@ def test_nan_and_strange_edges_are_refused_however_they_came_in() -> None:
         own(splits={**dict.fromkeys(SPLITS, graphs()), "val": bad})
     strange = graphs()
     strange.edge["index"] = strange.edge["index"] + 1
-    with pytest.raises(InputError, match="a node its graph does not have"):
+    with pytest.raises(InputError, match="does not have"):
         own(splits={**dict.fromkeys(SPLITS, graphs()), "val": strange})
 
 

@@ -242,13 +242,13 @@ def test_a_large_molecule_has_fewer_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("smiles", "name", "word"),
-    [("CCO", "a.docx", "end a.docx in .png or .svg"), ("CCC(", "a.png", "valid SMILES"), ("CCOC", "a.png", "bonds of")],
+    [("CCO", "a.docx", "\\.png or \\.svg"), ("CCC(", "a.png", "valid SMILES"), ("CCOC", "a.png", "bonds of")],
 )
 def test_bad_calls_say_what_to_do(tmp_path: Path, smiles: str, name: str, word: str) -> None:
     graph = graph_of("CCO")
     with pytest.raises(InputError, match=word):
         draw_molecule(smiles, graph.edge_index, scored(graph), tmp_path / name)
-    with pytest.raises(InputError, match="as many of each"):
+    with pytest.raises(InputError, match="0 titles"):
         draw_molecules(["CCO"], [], [], tmp_path / "a.png", [])
     assert not list(tmp_path.iterdir())
 

@@ -126,9 +126,7 @@ def _check_edges(graphs: GraphSet, where: str) -> None:
     if len(u) == 0:
         return
     if int(torch.minimum(u, v).min()) < 0 or bool((torch.maximum(u, v) >= sizes).any()):
-        raise InputError(
-            f"{where} has an edge to a node that its graph does not have; number nodes from 0 in every graph."
-        )
+        raise InputError(f"{where} has an edge to a node that its graph does not have; number its nodes from 0.")
     truth = graphs.edge.get("truth", torch.zeros_like(u, dtype=torch.bool)).long()
     first, widest = graphs.node_ptr[:-1][graphs.edge_graph], int(sizes.max())
     there = ((first + u) * widest + v) * 2 + truth
@@ -149,9 +147,7 @@ def _check_labels(y: Tensor | None, task: Task, where: str) -> None:
         raise InputError(f"{where} has no labels; attach y to every graph.")
     if task.kind == "multiclass":
         if y.is_floating_point() or y.dim() != 1:
-            raise InputError(
-                f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give one integer class per graph."
-            )
+            raise InputError(f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give one integer per graph.")
         if len(y) and not (int(y.min()) >= 0 and int(y.max()) < task.outputs):
             raise InputError(f"{where} has classes {int(y.min())} to {int(y.max())}; use 0 to {task.outputs - 1}.")
         return
@@ -164,9 +160,7 @@ def _check_labels(y: Tensor | None, task: Task, where: str) -> None:
 def _check_envs(env: Tensor | None, num_envs: int | None, where: str) -> None:
     """Raise an error unless environments exist and, for training splits, are below their number."""
     if env is None or env.is_floating_point() or env.dim() != 1:
-        raise InputError(
-            f"{where} lacks an integer env for each graph; attach env, 0 if there is only one environment."
-        )
+        raise InputError(f"{where} lacks an integer env for each graph; attach env (0 if there is only one).")
     if num_envs is not None and len(env) and not (int(env.min()) >= 0 and int(env.max()) < num_envs):
         raise InputError(f"{where} has env {int(env.min())} to {int(env.max())}; use 0 to {num_envs - 1}.")
 

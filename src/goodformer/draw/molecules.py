@@ -1,4 +1,4 @@
-"""Pictures of molecules: structural formulas, and in them the bonds and atoms that decide.
+"""Pictures of molecules: structural formulas with highlighted bonds and atoms.
 
 The only file that draws with RDKit.
 """
@@ -31,14 +31,14 @@ Colour = tuple[float, float, float]
 Molecule: TypeAlias = "str | bytes | Data"
 
 CHOSEN = LinearSegmentedColormap.from_list("chosen", ["#f9a08c", "#ec4a34"])
-"""From the lowest score among the chosen bonds to the highest."""
+"""From the lowest to the highest score among the chosen bonds."""
 OTHERS = LinearSegmentedColormap.from_list("others", [PAPER, "#fde2c4"])
-"""From the lowest score among the bonds that were not chosen to the highest."""
+"""From the lowest to the highest score among the other bonds."""
 TITLE, SUBTITLE, HAIR_LINE = to_rgb(INK), to_rgb(GREY), to_rgb(FRAME)
 
 COLUMNS = 3
 WIDE = 700
-"""Pixels from which on the key fits on one line."""
+"""Width in pixels from which the key fits on one line."""
 MIDDLE, START = 0, 1
 """RDKit's codes for the alignment of letters."""
 SMALLEST, WIDEST = 380, 1680
@@ -46,7 +46,7 @@ SMALLEST, WIDEST = 380, 1680
 TALLEST, SHARE = 30_000, 0.8
 """Height in pixels of a picture, below what PNG writers refuse, and of a panel as a share of its width."""
 MOST = 500
-"""Molecules of one picture; with more, panels would be too small to show anything."""
+"""Largest number of molecules in one picture."""
 LONGEST_BOND = 0.095
 """Length of a bond as a share of its panel's width, unless the molecule is too large for that."""
 PER_LENGTH, TIGHTEST = 23, 18
@@ -59,7 +59,7 @@ BOND = 1.8
 
 @dataclass(frozen=True)
 class Highlights:
-    """One molecule with a place for every atom and the colour of each bond and atom."""
+    """A molecule with coordinates, and the colour of each bond and atom."""
 
     mol: Any
     bonds: dict[int, Colour]
@@ -67,7 +67,7 @@ class Highlights:
 
     @property
     def length(self) -> float:
-        """The longer side of the drawing."""
+        """Longer side of the drawing."""
         places = self.mol.GetConformer().GetPositions()
         return float((places.max(0) - places.min(0)).max()) if len(places) else 0.0
 
@@ -113,7 +113,7 @@ def draw_molecules(
     if not len(molecules) == len(edge_indices) == len(scores) == len(titles) or not molecules:
         raise InputError(
             f"draw_molecules got {len(molecules)} molecules, {len(edge_indices)} edge indices, {len(scores)} scores "
-            f"and {len(titles)} titles; give at least one molecule and as many of each."
+            f"and {len(titles)} titles; pass at least one molecule, and one of each per molecule."
         )
     if len(molecules) > MOST:
         raise InputError(f"one picture holds {MOST} molecules, not {len(molecules)}; draw fewer at a time.")
@@ -123,9 +123,9 @@ def draw_molecules(
 
 
 def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
-    """The structural formula of the molecule that a graph's codes describe, as a PNG picture.
+    """Return the structural formula of a graph's molecule as a PNG picture.
 
-    Codes hold what a formula shows but for wedges: elements, charges, hydrogens and bonds.
+    Codes hold everything that a formula shows except wedges: elements, charges, hydrogens and bonds.
 
     Args:
         graph: ``x``, ``edge_index`` and ``edge_attr`` in the layout of `goodformer.data.molecule.FEATURES`.
@@ -146,7 +146,7 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
 
 
 def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None) -> Highlights:
-    """The molecule laid out, with a colour for each bond by its score and for each atom by the mean of its bonds'."""
+    """Lay out the molecule and colour each bond by its score and each atom by the mean score of its bonds."""
     index, values = edge_index.cpu(), scores.detach().double().cpu()
     mol = _laid_out(_parsed(molecule, index))
     pairs, mean = symmetric_scores(index, values)  # (2, M), (M,)
@@ -164,7 +164,7 @@ def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | 
 
 
 def _colours(values: Tensor, chosen: Tensor) -> list[Colour]:
-    """Strong colours for what was chosen, pale ones for the rest, each the stronger the higher the value."""
+    """Return strong colours for chosen values and pale ones for the rest, stronger for higher values."""
     strong, pale = torch.zeros_like(values), torch.zeros_like(values)
     strong[chosen], pale[~chosen] = shades(values[chosen]), shades(values[~chosen])
     if int(chosen.sum()) == 1:
@@ -179,7 +179,7 @@ def _rgb(scale: LinearSegmentedColormap, share: float) -> Colour:
 
 
 def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
-    """The molecule whose bonds are just the edges; hydrogens that the string writes out are atoms if edges say so."""
+    """Return the molecule whose bonds are the edges; explicit hydrogens are atoms if the edges include them."""
     if isinstance(molecule, Data):
         return _rebuilt(molecule)
     if isinstance(molecule, bytes):
@@ -198,7 +198,7 @@ def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
 
 
 def _read(smiles: str, remove_hydrogens: bool) -> Any:
-    """What a string stands for; None where RDKit cannot read it, silently."""
+    """Parse a SMILES string without log messages; None if RDKit rejects it."""
     settings: Any = Chem.SmilesParserParams()
     settings.removeHs = remove_hydrogens
     with rdBase.BlockLogs():
@@ -206,10 +206,9 @@ def _read(smiles: str, remove_hydrogens: bool) -> Any:
 
 
 def _rebuilt(graph: Data) -> Any:
-    """The molecule that codes of atoms and bonds describe.
+    """Return the molecule of atom and bond codes.
 
-    What RDKit's rules forbid, such as carbon with five bonds, is drawn all the same, but without wedges: which side an
-    atom is on is known only of a molecule that keeps the rules.
+    A molecule that violates RDKit's rules, such as carbon with five bonds, is drawn without wedges.
     """
     with rdBase.BlockLogs():
         try:
@@ -219,11 +218,11 @@ def _rebuilt(graph: Data) -> Any:
         try:
             return rebuilt(graph)
         except (LookupError, ValueError, RuntimeError):
-            raise InputError("a graph's codes do not describe a molecule; give its SMILES string.") from None
+            raise InputError("a graph's codes do not describe a molecule; pass its SMILES string.") from None
 
 
 def _laid_out(mol: Any) -> Any:
-    """The molecule with a place for every atom, double bonds written out, wedges set."""
+    """Return the molecule with coordinates, double bonds and wedges."""
     with rdBase.BlockLogs():
         rdDepictor.Compute2DCoords(mol, canonOrient=True)
         rdDepictor.StraightenDepiction(mol)
@@ -231,15 +230,15 @@ def _laid_out(mol: Any) -> Any:
 
 
 def _canvas_kind(path: Path) -> Any:
-    """RDKit's canvas for the file's suffix."""
+    """Return RDKit's canvas for the file's suffix."""
     kinds = {".png": rdMolDraw2D.MolDraw2DCairo, ".svg": rdMolDraw2D.MolDraw2DSVG}
     if path.suffix not in kinds:
-        raise InputError(f"molecules cannot be drawn as {path.suffix or path.name!r}; end {path.name} in .png or .svg.")
+        raise InputError(f"cannot draw molecules as {path.suffix or path.name!r}; use the suffix .png or .svg.")
     return kinds[path.suffix]
 
 
 def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str, note: str) -> bytes:
-    """The finished picture: panels in rows, a title under each, a key and a note under all."""
+    """Return the finished picture: panels in rows, a title under each, a key and a note at the bottom."""
     under = LINE * max(title.count("\n") + 1 for title in titles) + 14
     columns, width = _panels(parts, under)
     rows, height = -(-len(parts) // columns), round(SHARE * width)
@@ -262,10 +261,10 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str],
 
 
 def _panels(parts: Sequence[Highlights], under: int) -> tuple[int, int]:
-    """How many panels side by side, and the width of each, with ``under`` pixels of title below.
+    """Return the number of panels side by side and the width of each; titles take ``under`` pixels.
 
-    A panel is wide enough for the longest molecule, as long as all can be looked at together; one too long to be read
-    then has fewer beside it, down to none, unless the picture would become too tall.
+    A panel is wide enough for the longest molecule, up to a limit. Very long molecules get fewer panels side by side,
+    unless the picture would become too tall.
     """
     longest = max(part.length for part in parts)
     most = min(len(parts), COLUMNS)
@@ -277,19 +276,19 @@ def _panels(parts: Sequence[Highlights], under: int) -> tuple[int, int]:
 
 
 def _tallest_width(parts: int, columns: int, under: int) -> float:
-    """The width of panels at which a picture is as tall as it may be."""
+    """Return the panel width at which a picture reaches its largest height."""
     return (TALLEST / -(-parts // columns) - under) / SHARE
 
 
 def _set_options(options: Any, width: int) -> None:
-    """Black letters and lines on coloured bands; each molecule is as large as its own panel lets it be."""
+    """Set black letters and lines on coloured bands; each molecule fills its panel."""
     options.useBWAtomPalette()
     options.prepareMolsBeforeDrawing = False
     options.clearBackground = False  # done once for all panels
     options.fixedBondLength = LONGEST_BOND * width
     options.bondLineWidth = BOND
     options.scaleBondWidth = False
-    options.flagCloseContactsDist = -1  # crowded atoms are no matter of the explanation
+    options.flagCloseContactsDist = -1  # crowded atoms do not matter here
     options.minFontSize = 7
     options.padding = 0.06
     options.highlightRadius = 0.32
@@ -298,7 +297,7 @@ def _set_options(options: Any, width: int) -> None:
 
 
 def _draw_one(canvas: Any, part: Highlights, corner: tuple[int, int]) -> None:
-    """One molecule."""
+    """Draw one molecule."""
     canvas.SetOffset(*corner)
     canvas.DrawMolecule(
         part.mol,
@@ -311,7 +310,7 @@ def _draw_one(canvas: Any, part: Highlights, corner: tuple[int, int]) -> None:
 
 
 def _draw_title(canvas: Any, title: str, middle: tuple[float, float], width: int) -> None:
-    """The lines under a molecule, cut to what its panel holds."""
+    """Draw the lines under a molecule, cut to the panel's width."""
     letters = int(width / (TITLE_SIZE * 0.55))
     for line, text in enumerate(title.split("\n")):
         short = text if len(text) <= letters else f"{text[: letters - 1]}…"
@@ -320,14 +319,14 @@ def _draw_title(canvas: Any, title: str, middle: tuple[float, float], width: int
 
 
 def _write(canvas: Any, text: str, place: Point2D, colour: Colour, align: int) -> None:
-    """One line of letters."""
+    """Write one line of text."""
     canvas.SetColour(colour)
     canvas.SetFontSize(TITLE_SIZE)
     canvas.DrawString(text, place, align, True)
 
 
 def _draw_frame(canvas: Any, left: int, top: int, width: int, height: int) -> None:
-    """A hair-line around a panel."""
+    """Draw a thin frame around a panel."""
     canvas.SetFillPolys(False)
     canvas.SetColour(HAIR_LINE)
     canvas.SetLineWidth(1)
@@ -335,12 +334,12 @@ def _draw_frame(canvas: Any, left: int, top: int, width: int, height: int) -> No
 
 
 def _key_height(width: int) -> int:
-    """Room for the key, one entry a line where the picture is narrow."""
+    """Return the height of the key; narrow pictures have one entry per line."""
     return 18 + LINE * (1 if width >= WIDE else 2)
 
 
 def _draw_key(canvas: Any, top: int, width: int, caption: str) -> None:
-    """What the colours mean."""
+    """Draw the colour key."""
     canvas.SetFillPolys(True)
     for place, (scale, text) in enumerate(((CHOSEN, caption), (OTHERS, "other bonds, by score"))):
         across, down = (place, 0) if width >= WIDE else (0, place)
@@ -352,7 +351,7 @@ def _draw_key(canvas: Any, top: int, width: int, caption: str) -> None:
 
 
 def _prepared(mol: Any) -> Any:
-    """The molecule with wedges set and double bonds written out, where there is a way to write them."""
+    """Return the molecule with wedges and, if possible, double bonds."""
     try:
         return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
     except Chem.KekulizeException:
@@ -360,7 +359,7 @@ def _prepared(mol: Any) -> Any:
 
 
 def _save(content: bytes, path: Path) -> Path:
-    """Write the picture in one step, so that no reader sees half of it."""
+    """Write the picture in one step."""
     files.make_folder(path.parent)
     files.write_bytes(path, content)
     return path

@@ -116,7 +116,7 @@ def test_broken_rows(folder: Path, broken: dict[str, Any]) -> None:
     "text", ["", "[]", "{}", '{"split": {"train": []}}', '{"split": []}', '{"split": {"train": 3}}']
 )
 def test_no_file_of_drugood(folder: Path, text: str) -> None:
-    with pytest.raises(InputError, match="is no file of DrugOOD"):
+    with pytest.raises(InputError, match="is not a DrugOOD file"):
         load(folder, text)
 
 

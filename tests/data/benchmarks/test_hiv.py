@@ -105,7 +105,7 @@ def test_without_shift(small: Path) -> None:
     benchmark = load(small, shift="none")
     assert sizes(benchmark) == (288, 48, 48, 48, 48)
     assert load(small, domain="size", shift="none").num_envs <= 10
-    assert "cut in halves" in benchmark.notes
+    assert "halved" in benchmark.notes
 
 
 def test_notes_name_the_rows_left_out(small: Path) -> None:
@@ -136,7 +136,7 @@ def test_wrong_columns(small: Path) -> None:
 
 def test_another_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "HIV.csv").write_text("smiles,activity,HIV_active\nCC,CI,1\n")
-    with pytest.raises(InputError, match="is not the file expected"):
+    with pytest.raises(InputError, match="SHA-256"):
         load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""DrugOOD: how strongly molecules bind, split by assay, scaffold or size, read from the curator's own files."""
+"""DrugOOD: binding affinity of molecules, split by assay, scaffold or size, read from the curator's files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
 
 VERSION = 1
-"""Raised whenever the same file gives other graphs."""
+"""Increased when the same file yields different graphs."""
 
 TASK = Task("binary", 1, "rocauc")
 PARTS = {"train": "train", "id_val": "iid_val", "id_test": "iid_test", "val": "ood_val", "test": "ood_test"}
-"""What each split is called in the file."""
+"""Name of each split in the file."""
 
 _MOLEOOD = "https://raw.githubusercontent.com/yangnianzu0515/MoleOOD"
 _EC50 = "EC50 of DrugOOD, from ChEMBL 29, as kept in yangnianzu0515/MoleOOD on GitHub (MIT)"
@@ -50,7 +50,7 @@ SOURCES = {
         ),
     )
 }
-"""Files that have an address; all others are made or handed out by the project itself."""
+"""Files with a download address; the DrugOOD project provides the others."""
 
 
 def drug_ood(
@@ -65,17 +65,17 @@ def drug_ood(
         Literal["core", "refined", "general"], Field(description="How strictly measurements were chosen, core most.")
     ] = "core",
 ) -> Benchmark:
-    """DrugOOD: molecules and whether they are active; assays, scaffolds or sizes of test molecules are new.
+    """DrugOOD: molecules and whether they are active; test molecules have unseen assays, scaffolds or sizes.
 
     Splits:
         As in the file: train, iid_val (here id_val), iid_test (id_test), ood_val (val), ood_test (test). The first
         three share their domains, val and test have others.
     Input:
-        One node an atom, in the order of the SMILES, with nine codes; one edge a bond and direction, with three codes
-        (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are counted, not drawn.
+        One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
+        codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
     Label:
-        1 where the measured activity is above the threshold of the file's recipe (between 4 and 6 on the negative
-        decadic logarithm), else 0.
+        1 if the measured activity is above the threshold of the file's recipe (between 4 and 6 on the negative decadic
+        logarithm), else 0.
     Task: 1 binary target, ROC-AUC.
     Domain:
         The file's number of the assay, scaffold or size. ``env``: the training domains numbered from 0,
@@ -98,7 +98,7 @@ def drug_ood(
     kept = [rows[row] for row in made.rows.tolist()]
     number = torch.tensor([row["domain_id"] for _, row in kept], dtype=torch.long)  # (G,)
     part = torch.tensor([SPLITS.index(part) for part, _ in kept], dtype=torch.long)  # (G,)
-    split = Split(part, number, by=domain, env=number)  # an assay is an experiment of its own, so none are joined
+    split = Split(part, number, by=domain, env=number)  # an assay is an experiment of its own, so assays are not merged
     y = torch.tensor([[float(row["cls_label"])] for _, row in kept])  # (G, 1)
     notes = [_label(measurement, domain, noise), rejected_note(made.rejected, len(rows), lambda row: _place(rows, row))]
     recipe = {"name": "drugood", "file": content, "rdkit": RDKIT, "version": VERSION}
@@ -108,12 +108,12 @@ def drug_ood(
 
 
 def _by_hand(file: str) -> PublicFile:
-    """A file without a public address."""
+    """Return a file without a download address."""
     return PublicFile(file, "", None, "the DrugOOD project (https://drugood.github.io)")
 
 
 def _label(measurement: str, domain: str, noise: str) -> str:
-    """Which of the many DrugOOD sets this is, beside the paper's."""
+    """Return which of the many DrugOOD sets this is, compared with the paper's."""
     name = {"ec50": "EC50", "ic50": "IC50", "ki": "Ki", "potency": "potency"}[measurement]
     paper = (
         "" if (measurement, domain, noise) == ("ic50", "assay", "core") else ", not the paper's IC50 by assay (core)"
@@ -122,14 +122,14 @@ def _label(measurement: str, domain: str, noise: str) -> str:
 
 
 def _read(path: Path) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
-    """The checksum of the file, and its rows with the split of each, all checked."""
+    """Return the checksum of the file and its checked rows with their splits."""
     try:
         content = path.read_bytes()
         parts = json.loads(content)["split"]
         rows = [(split, row) for split, part in PARTS.items() for row in parts[part]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path} is no file of DrugOOD ({type(error).__name__}: {error}); it needs a key split with "
+            f"{path} is not a DrugOOD file ({type(error).__name__}: {error}); it needs a key split with "
             f"{', '.join(PARTS.values())}."
         ) from None
     for number, (_, row) in enumerate(rows):
@@ -142,7 +142,7 @@ def _read(path: Path) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
 
 
 def _is_row(row: Any) -> bool:
-    """Whether a row has all that is read of it."""
+    """Return whether a row has everything that is read from it."""
     if not isinstance(row, dict) or not isinstance(row.get("smiles"), str):
         return False
     number = row.get("domain_id")
@@ -150,7 +150,7 @@ def _is_row(row: Any) -> bool:
 
 
 def _place(rows: list[tuple[str, dict[str, Any]]], number: int) -> str:
-    """Where a row stands: its number within its part of the file, counted from 0."""
+    """Return where a row stands: its number within its part of the file, counted from 0."""
     split = rows[number][0]
     first = next(index for index, (other, _) in enumerate(rows) if other == split)
     return f"row {number - first} of {PARTS[split]}"

@@ -1,4 +1,4 @@
-"""GOOD-HIV: molecules that do or do not hold up HIV, split by scaffold or size."""
+"""GOOD-HIV: molecules that inhibit HIV replication or do not, split by scaffold or size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Task
 
 VERSION = 1
-"""Raised whenever the same file gives other splits."""
+"""Increased when the same file yields different splits."""
 
 SOURCE = PublicFile(
     "hiv/HIV.csv",
@@ -42,11 +42,11 @@ def good_hiv(
     ] = "scaffold",
     shift: Annotated[
         Literal["covariate", "concept", "none"],
-        Field(description="How it shifts: unseen domains, a changed tie between domain and label, or not at all."),
+        Field(description="Kind of shift: unseen domains, a changed correlation of domain and label, or none."),
     ] = "covariate",
     seed: Annotated[int, Field(ge=0, description="Seed of the random part of the split.")] = 0,
 ) -> Benchmark:
-    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; scaffolds or sizes of test molecules are new.
+    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; test molecules have unseen scaffolds or sizes.
 
     Splits:
         covariate: molecules sorted by scaffold string (or by number of atoms, the largest first), cut at 80 % and 90 %
@@ -55,10 +55,10 @@ def good_hiv(
         sorted by scaffold, or by size with the smallest first) an active molecule is taken into the training groups
         with probability .95, .9, .85 and an inactive one with the rest to 1, in the second half the other way round,
         and in test (.95) everything turned. 15 % of these training molecules each are id_val and id_test. none: 60 %
-        train and 10 % each of the others; GOOD has one val and one test of 20 % there, which are cut in halves here.
+        train and 10 % each of the others; GOOD has one val and one test of 20 % here, which are halved.
     Input:
-        One node an atom, in the order of the SMILES, with nine codes; one edge a bond and direction, with three codes
-        (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are counted, not drawn.
+        One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
+        codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
     Label:
         1 where the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
     Task: 1 binary target, ROC-AUC.
@@ -66,7 +66,7 @@ def good_hiv(
         scaffold: the number of the Murcko scaffold among all of them in the order of their SMILES, 0 without a ring.
         size: the number of atoms. ``env``: neighbouring training domains joined to at most ten of about as many
         molecules each, numbered from 0; under a concept shift the three training groups. GOOD numbers ten random
-        stretches of its shuffled training molecules instead, which tell nothing about the domain.
+        stretches of its shuffled training molecules instead, which are unrelated to the domain.
     Source:
         Wu et al., MoleculeNet, Chemical Science 2018, from the AIDS antiviral screen of the US National Cancer
         Institute; split after Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.
@@ -96,23 +96,23 @@ def good_hiv(
 
 
 def _read(path: Path) -> tuple[list[str], Tensor]:
-    """SMILES and labels (R,) of the file."""
+    """Return SMILES and labels (R,) of the file."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         return [row["smiles"] for row in rows], torch.tensor([float(row["HIV_active"]) for row in rows])
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path} is no table with the columns smiles and HIV_active (0 or 1); get it anew.") from None
+        raise InputError(f"{path} lacks the columns smiles and HIV_active (0 or 1); download it again.") from None
 
 
 def _ranks(names: list[str]) -> Tensor:
-    """The place of each name among all different ones in alphabetical order (G,)."""
+    """Return the position of each name among all different ones in alphabetical order (G,)."""
     place = {name: number for number, name in enumerate(sorted(set(names)))}
     return torch.tensor([place[name] for name in names])
 
 
 def _split(number: Tensor, y: Tensor, domain: str, shift: str, seed: int) -> Split:
-    """Which molecule goes where. Train has the large molecules under a covariate shift of size, as in GOOD."""
+    """Split the molecules; as in GOOD, a covariate shift of size trains on the large ones."""
     if shift == "none":
         return mixed(number, domain, seed=seed)
     if shift == "concept":
@@ -121,14 +121,14 @@ def _split(number: Tensor, y: Tensor, domain: str, shift: str, seed: int) -> Spl
 
 
 def _line(row: int) -> str:
-    """Where a row stands in the file, whose first line is the heading."""
+    """Return where a row stands in the file, whose first line is the header."""
     return f"line {row + 2}"
 
 
 def _moved(split: Split, domain: str, shift: str) -> str:
-    """How far the sizes of the splits are from the published ones, where these are known."""
+    """Compare the sizes of the splits with the published ones, if these are known."""
     if shift == "none":
-        return "GOOD's one validation and one test part are each cut in halves (id_ and not)."
+        return "GOOD's validation and test parts are each halved into an ID and an OOD part."
     if (domain, shift) not in PUBLISHED:
         return ""
     published, found = PUBLISHED[domain, shift], split.counts().values()
@@ -136,4 +136,4 @@ def _moved(split: Split, domain: str, shift: str) -> str:
         f"{name} {have - want:+,}" for name, want, have in zip(SPLITS, published, found, strict=True) if have != want
     ]
     sizes = " / ".join(f"{want:,}" for want in published)
-    return f"Published split sizes are {sizes} ({', '.join(SPLITS)}); here {', '.join(moved) or 'they are the same'}."
+    return f"Published split sizes are {sizes} ({', '.join(SPLITS)}); here: {', '.join(moved) or 'the same'}."

@@ -1,4 +1,4 @@
-"""Graphs that were given from Python and are in no file."""
+"""Graphs passed from Python, which are in no file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from goodformer.registry import InputError
 def memory(
     *, fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{16}$", description="Digest of the graphs and labels.")]
 ) -> Benchmark:
-    """Graphs given from Python, by which `goodformer.GraphClassifier` names what it was fitted to; they are in no file.
+    """Graphs passed from Python: the training data of `goodformer.GraphClassifier`.
 
     Splits: as fit made them.
     Input: what the graphs carried.
@@ -24,4 +24,4 @@ def memory(
     Licence: the caller's.
     Statistics: unknown.
     """
-    raise InputError(f"the graphs with the fingerprint {fingerprint} were in memory only; fit them from Python again.")
+    raise InputError(f"the graphs with fingerprint {fingerprint} were only in memory; fit them again from Python.")

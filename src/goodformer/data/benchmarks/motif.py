@@ -1,4 +1,4 @@
-"""Generated benchmarks in which a small motif decides the label and the graph around it shifts."""
+"""Generated benchmarks: a motif decides the label, and the rest of the graph shifts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 Ints = npt.NDArray[np.int64]
 
 VERSION = 1
-"""Raised whenever the generated graphs change, so that cached ones are made anew."""
+"""Increased when the generated graphs change, so that cached ones are rebuilt."""
 
 GOOD_BASES = ("wheel", "tree", "ladder", "star", "path")
 HOUSE = ((0, 1), (1, 2), (2, 3), (0, 3), (0, 4), (1, 4))
@@ -34,17 +34,17 @@ GOOD_CRANE = ((1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3))
 SP_CRANE = (*CYCLE, (0, 2), (0, 3))
 MOTIF_NODES = 5
 RATIOS = (0.99, 0.97, 0.95, 0.3, 0.0)
-"""How often the motif decides the domain under a concept shift: three training environments, val, test."""
+"""Probability that the motif decides the domain under a concept shift: three training environments, val, test."""
 LABEL_NOISE = 0.1
 
 
 @dataclass(frozen=True)
 class Templates:
-    """Small graphs laid end to end, to be copied into many larger ones.
+    """Small graphs laid end to end, to be copied into larger ones.
 
     Attributes:
-        nodes: Number of nodes of each (T,).
-        edge_ptr: First edge of each, and their number (T + 1,).
+        nodes: Number of nodes of each template (T,).
+        edge_ptr: First edge of each template, and the number of edges (T + 1,).
         edges: Edges (2, E), the smaller node first.
     """
 
@@ -54,13 +54,13 @@ class Templates:
 
     @classmethod
     def of(cls, graphs: Sequence[nx.Graph]) -> Templates:
-        """Templates of networkx graphs whose nodes are 0, 1, 2, ..."""
+        """Return templates of networkx graphs whose nodes are 0, 1, 2, ..."""
         edges = [np.sort(np.array(list(graph.edges), dtype=np.int64).reshape(-1, 2), axis=1) for graph in graphs]
         nodes = np.array([graph.number_of_nodes() for graph in graphs], dtype=np.int64)
         return cls(nodes, np.append(0, np.cumsum([len(part) for part in edges])), np.concatenate(edges).T)
 
     def copies(self, which: Ints) -> tuple[Ints, Ints]:
-        """The edges (2, E) of the templates ``which`` (B,) one after the other, and the copy each belongs to (E,)."""
+        """Return the edges (2, E) of the templates ``which`` (B,), and the copy of each edge (E,)."""
         counts = np.diff(self.edge_ptr)[which]
         copy = np.repeat(np.arange(len(which)), counts)
         within = np.arange(len(copy)) - (np.cumsum(counts) - counts)[copy]
@@ -69,11 +69,11 @@ class Templates:
 
 @dataclass(frozen=True)
 class Plan:
-    """What each of B graphs is to be made of.
+    """The parts of each of B graphs.
 
     Attributes:
-        template: Which base template (B,).
-        motif: Which motif (B,).
+        template: Base template (B,).
+        motif: Motif (B,).
         y: Label (B,).
         env: Environment (B,).
         domain: The attribute that shifts (B,).
@@ -89,43 +89,43 @@ class Plan:
 def good_motif(
     *,
     domain: Annotated[
-        Literal["basis", "size"], Field(description="What shifts: the kind of base graph, or its size.")
+        Literal["basis", "size"], Field(description="What shifts: the base graph, or its size.")
     ] = "basis",
     shift: Annotated[
         Literal["covariate", "concept", "none"],
-        Field(description="How it shifts: unseen domains, a changed tie between domain and motif, or not at all."),
+        Field(description="Kind of shift: unseen domains, a changed correlation of domain and motif, or none."),
     ] = "covariate",
     graphs: Annotated[
-        int, Field(ge=100, le=10_000_000, description="Number of graphs in all five splits together.")
+        int, Field(ge=100, le=10_000_000, description="Total number of graphs in all five splits.")
     ] = 30_000,
-    seed: Annotated[int, Field(ge=0, description="Seed of the generator; every seed gives other graphs.")] = 0,
+    seed: Annotated[int, Field(ge=0, description="Seed of the generator; each seed gives different graphs.")] = 0,
 ) -> Benchmark:
-    """GOOD-Motif: one motif joined to a base graph; the motif decides the label, the base shifts.
+    """GOOD-Motif: a motif joined to a base graph; the motif decides the label, the base shifts.
 
     Splits:
-        covariate: train holds 60 % of the graphs, the four others 10 % each. concept: train 42 %, id_val and id_test
-        9 % each, val and test 20 % each. none: train 60 %, the four others 10 % each; GOOD has one val and one test of
-        20 % there, which are cut in halves here (id_val and val, id_test and test are alike).
+        covariate: train has 60 % of the graphs, the others 10 % each. concept: train 42 %, id_val and id_test 9 % each,
+        val and test 20 % each. none: train 60 %, the others 10 % each; GOOD has one val and one test of 20 % here,
+        which are halved (id_val and val, id_test and test have the same distribution).
     Input:
-        x = 1 for every node: the shape alone tells. Base nodes come first, the five motif nodes last. Bases are
-        wheel, binary tree, ladder, star and path. One edge joins motif node 0 to a random base node; then
-        int(5 % of the edges) random non-adjacent pairs are joined too, except pairs inside the motif.
+        x = 1 for every node, so only the structure matters. Base nodes come first, the five motif nodes last. Bases are
+        wheel, binary tree, ladder, star and path. One edge joins motif node 0 to a random base node; in addition,
+        int(5 % of the edges) random non-adjacent pairs are joined, except pairs inside the motif.
     Label:
-        The motif: 0 house, 1 five-cycle, 2 crane (K2,3). With probability 0.1 drawn anew among all three, so that no
-        classifier can be right in more than 93.33 % of the cases on average. ``edge_truth`` marks the edges between
-        motif nodes; ``motif`` keeps the label before noise.
+        The motif: 0 house, 1 five-cycle, 2 crane (K2,3). With probability 0.1 the label is drawn at random from all
+        three, so the best possible accuracy is 93.33 % on average. ``edge_truth`` marks the edges between motif nodes;
+        ``motif`` is the label before noise.
     Task: 3 classes, accuracy.
     Domain:
         basis: the kind of base, an index into `GOOD_BASES`; widths are 5 to 15. Covariate: wheel, tree, ladder in
-        training, star in val, path in test. size: the nominal width, to which -5 to 5 is added, all five bases.
+        training, star in val, path in test. size: the nominal width, to which -5 to 5 is added, with all five bases.
         Covariate: 6, 10, 15 in training, 30 in val, 70 in test. Concept: three domains (wheel, tree, ladder; widths
-        10, 40, 70), in each graph the one with the motif's index with probability .99, .97, .95 in the three training
-        environments, .3 in val and 0 in test, else a random one. None: all five domains everywhere.
-        ``env``: 0, 1, 2 in train, id_val, id_test, in equal numbers; 3 in val, 4 in test. Without shift always 0.
+        10, 40, 70); a graph has the domain with its motif's index with probability .99, .97, .95 in the three training
+        environments, .3 in val and 0 in test, else a random one. None: all five domains in every split.
+        ``env``: 0, 1, 2 in train, id_val, id_test, in equal numbers; 3 in val, 4 in test. Always 0 without shift.
     Source:
-        Generated here after the recipe of Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.
+        Generated by this package as described by Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.
     Licence:
-        Made by this package's own code: MIT.
+        Generated by this package's code: MIT.
 
     Statistics (basis, covariate, 30,000 graphs): 18,000 / 3,000 / 3,000 / 3,000 / 3,000 graphs, mean nodes
     17 / 17 / 17 / 16 / 15, largest 35 / 35 / 35 / 21 / 20. size: mean nodes 17 / 17 / 17 / 39 / 88, largest
@@ -139,9 +139,9 @@ def good_motif(
         check_graphs(made, split, motif_edges=(6, 5, 6), label_noise=LABEL_NOISE)
     if shift == "covariate":
         check_disjoint(splits)
-    notes = "Generated after GOOD's recipe, not read from its archive: other graphs of the same distribution."
+    notes = "Generated as described by GOOD, not read from its archive: different graphs of the same distribution."
     if shift == "none":
-        notes += " GOOD's one validation and one test part are each cut in halves (id_ and not)."
+        notes += " GOOD's validation and test parts are each halved into an ID and an OOD part."
     envs = 1 if shift == "none" else 3
     names = GOOD_BASES if domain == "basis" else ()
     return Benchmark("good-motif", domain, shift, splits, Task(), FeatureSpec(), envs, notes, recipe, names)
@@ -150,19 +150,20 @@ def good_motif(
 def sp_motif(
     *,
     bias: Annotated[
-        float, Field(ge=0, le=1, description="Probability that a training graph has its motif's partner as base.")
+        float,
+        Field(ge=0, le=1, description="Probability that a training graph has the base of its motif."),
     ] = 0.9,
-    larger: Annotated[bool, Field(description="Whether test graphs have larger bases, a second shift.")] = True,
+    larger: Annotated[bool, Field(description="Whether test graphs have larger bases (a second shift).")] = True,
     graphs: Annotated[int, Field(ge=100, le=10_000_000, description="Number of training graphs.")] = 9_000,
-    seed: Annotated[int, Field(ge=0, description="Seed of the generator; every seed gives other graphs.")] = 0,
+    seed: Annotated[int, Field(ge=0, description="Seed of the generator; each seed gives different graphs.")] = 0,
 ) -> Benchmark:
-    """SP-Motif (Spurious-Motif): the base goes with the motif in training and does not at test, where it is larger too.
+    """SP-Motif (Spurious-Motif): base and motif are correlated in training but not in test, where bases are larger.
 
     Splits:
         train 9,000, val 3,000, test 6,000 (or in proportion to ``graphs``). id_val and id_test, 3,000 each, are an
-        addition: drawn afresh from the training distribution.
+        addition: further graphs of the training distribution.
     Input:
-        x = 4 uniform random numbers a node, pure noise. Base nodes come first, the five motif nodes last; one edge
+        x = 4 uniform random numbers per node (noise). Base nodes come first, the five motif nodes last; one edge
         joins motif node 0 to a random base node.
     Label:
         The motif: 0 five-cycle, 1 house, 2 crane (five-cycle with the chords 0-2 and 0-3). No label noise.
@@ -172,12 +173,12 @@ def sp_motif(
         The kind of base: 0 tree (2 or 3 children, height 0-2), 1 ladder (width 8-11), 2 wheel (15-19 nodes). In
         training the base with the motif's index has probability ``bias``, each other (1 - bias) / 2; in val and test
         all are equally likely. Test bases are larger: height 3-5, width 30-49, 60-79 nodes; with ``larger`` false they
-        are as in training, so that the tie between base and motif is all that shifts. ``env`` is the base, too.
+        are as in training, so only the correlation of base and motif shifts. ``env`` is the base, too.
     Source:
-        Generated here after the recipe of Wu et al., Discovering Invariant Rationales for Graph Neural Networks,
+        Generated by this package as described by Wu et al., Discovering Invariant Rationales for Graph Neural Networks,
         ICLR 2022.
     Licence:
-        Made by this package's own code: MIT.
+        Generated by this package's code: MIT.
 
     Statistics (bias 0.9, 9,000 training graphs): 9,000 / 3,000 / 3,000 / 3,000 / 6,000 graphs, mean nodes
     19 / 19 / 19 / 19 / 90, largest 27 / 27 / 27 / 27 / 369.
@@ -188,17 +189,17 @@ def sp_motif(
     check_sizes(splits, sp_sizes(graphs))
     for split, made in splits.items():
         check_graphs(made, split, motif_edges=(5, 6, 7), label_noise=0.0)
-    notes = "Generated after DIR's recipe; id_val and id_test are an addition, drawn from the training distribution."
+    notes = "Generated as described by DIR; id_val and id_test are an addition from the training distribution."
     features, shift = FeatureSpec(node=Features.continuous(4)), f"bias={bias:g}{'' if larger else ', equal sizes'}"
     return Benchmark("sp-motif", "base", shift, splits, Task(), features, 3, notes, recipe, SP_BASES)
 
 
 def _stored(recipe: dict[str, Any], build: Callable[[], dict[str, GraphSet]]) -> dict[str, GraphSet]:
-    """The splits that ``build`` makes, from the cache where they were made before."""
+    """Return the splits that ``build`` makes, from the cache if possible."""
 
     def flat() -> dict[str, torch.Tensor]:
         made = {f"{split}/{name}": value for split, part in build().items() for name, value in part.tensors().items()}
-        # No graph has 32,768 nodes, and small files are read and checked faster.
+        # No graph has 32,768 nodes, and small files are read faster.
         return {name: value.short() if name.endswith("edge/index") else value for name, value in made.items()}
 
     parts: dict[str, dict[str, torch.Tensor]] = {split: {} for split in SPLITS}
@@ -212,7 +213,7 @@ def _stored(recipe: dict[str, Any], build: Callable[[], dict[str, GraphSet]]) ->
 
 
 def _good_splits(domain: str, shift: str, graphs: int, seed: int) -> dict[str, GraphSet]:
-    """All splits of GOOD-Motif, each from its own stream of random numbers."""
+    """Return all splits of GOOD-Motif, each from its own random stream."""
     bases, motifs = _good_bases(), Templates.of([nx.Graph(motif) for motif in (HOUSE, CYCLE, GOOD_CRANE)])
     made = {}
     for split, count in good_sizes(shift, graphs).items():
@@ -227,7 +228,7 @@ GOOD_WIDTHS = 75
 
 
 def _good_bases() -> Templates:
-    """Every base of GOOD-Motif in every width: base b of width w is template b * GOOD_WIDTHS + w - 1."""
+    """Return every base of GOOD-Motif in every width: base b of width w is template b * GOOD_WIDTHS + w - 1."""
     makers: tuple[Callable[[int], nx.Graph], ...] = (
         nx.wheel_graph,
         lambda width: nx.balanced_tree(2, max(1, int(math.log2(width)) - 1)),
@@ -239,7 +240,7 @@ def _good_bases() -> Templates:
 
 
 def _good_plan(draws: Draws, domain: str, shift: str, split: str, count: int) -> Plan:
-    """Draw what each graph of one split is made of."""
+    """Draw the parts of each graph of one split."""
     motif = draws.below(3, count)
     env = _good_envs(shift, split, count)
     level = _good_levels(draws, shift, env, motif)  # (B,), index of the domain
@@ -255,7 +256,7 @@ def _good_plan(draws: Draws, domain: str, shift: str, split: str, count: int) ->
 
 
 def _good_envs(shift: str, split: str, count: int) -> Ints:
-    """Environments in equal numbers; val and test have one of their own each."""
+    """Return environments in equal numbers; val and test have one of their own each."""
     if shift == "none":
         return np.zeros(count, dtype=np.int64)
     if split in ("val", "test"):
@@ -264,7 +265,7 @@ def _good_envs(shift: str, split: str, count: int) -> Ints:
 
 
 def _good_levels(draws: Draws, shift: str, env: Ints, motif: Ints) -> Ints:
-    """Index of each graph's domain: its environment, one tied to its motif, or any."""
+    """Return the index of each graph's domain: its environment, one correlated with its motif, or any."""
     if shift == "covariate":
         return env
     if shift == "none":
@@ -280,7 +281,7 @@ SP_TREES = tuple((children, height) for height in range(6) for children in (2, 3
 
 
 def _sp_bases() -> tuple[Templates, dict[str, list[list[int]]]]:
-    """Templates of all bases, and for each split which of them are its trees, ladders and wheels."""
+    """Return templates of all bases, and for each split which of them are its trees, ladders and wheels."""
     trees = [nx.balanced_tree(children, height) for children, height in SP_TREES]
     ladders = {width: nx.ladder_graph(width) for width in (*range(8, 12), *range(30, 50))}
     wheels = {nodes: nx.wheel_graph(nodes) for nodes in (*range(15, 20), *range(60, 80))}
@@ -292,13 +293,13 @@ def _sp_bases() -> tuple[Templates, dict[str, list[list[int]]]]:
 
 
 def sp_sizes(graphs: int) -> dict[str, int]:
-    """Number of graphs of each split of SP-Motif."""
+    """Return the number of graphs of each split of SP-Motif."""
     third = round(graphs / 3)
     return {"train": graphs, "id_val": third, "id_test": third, "val": third, "test": 2 * third}
 
 
 def _sp_splits(bias: float, larger: bool, graphs: int, seed: int) -> dict[str, GraphSet]:
-    """All splits of SP-Motif, each from its own stream of random numbers."""
+    """Return all splits of SP-Motif, each from its own random stream."""
     bases, choice = _sp_bases()
     motifs = Templates.of([nx.Graph(motif) for motif in (CYCLE, HOUSE, SP_CRANE)])
     made = {}
@@ -312,7 +313,7 @@ def _sp_splits(bias: float, larger: bool, graphs: int, seed: int) -> dict[str, G
 
 
 def _sp_plan(draws: Draws, bias: float, choice: list[list[int]], count: int) -> Plan:
-    """Draw what each graph of one split is made of; every third graph has the same motif."""
+    """Draw the parts of each graph of one split; every third graph has the same motif."""
     motif = np.arange(count) % 3
     other = (motif + 1 + draws.below(2, count)) % 3
     base = np.where(draws.uniform(count) < bias, motif, other)
@@ -325,7 +326,7 @@ def _sp_plan(draws: Draws, bias: float, choice: list[list[int]], count: int) -> 
 
 
 def assemble(draws: Draws, plan: Plan, bases: Templates, motifs: Templates, noise: bool) -> GraphSet:
-    """The planned graphs: base, motif, one edge between them and, if wanted, noise edges; no loop over graphs."""
+    """Build the planned graphs from base, motif, joining edge and optional noise, without a loop over graphs."""
     base_nodes = bases.nodes[plan.template]  # (B,)
     pairs = Pairs.of(base_nodes + MOTIF_NODES)
     (base_u, base_v), base_graph = bases.copies(plan.template)
@@ -347,7 +348,7 @@ def assemble(draws: Draws, plan: Plan, bases: Templates, motifs: Templates, nois
 
 @dataclass(frozen=True)
 class Pairs:
-    """A number for every ordered pair of nodes within the same graph, so that edges are plain sorted numbers.
+    """Numbers of the ordered pairs of nodes within each graph, so that edges are sorted integers.
 
     Attributes:
         sizes: Number of nodes of each graph (B,).
@@ -359,28 +360,28 @@ class Pairs:
 
     @classmethod
     def of(cls, sizes: Ints) -> Pairs:
-        """Numbers for graphs of the given sizes."""
+        """Return the numbers for graphs of the given sizes."""
         return cls(sizes, np.append(0, np.cumsum(sizes * sizes)))
 
     def key(self, graph: Ints, u: Ints, v: Ints) -> Ints:
-        """The numbers of the pairs (u, v)."""
+        """Return the numbers of the pairs (u, v)."""
         return self.first[graph] + u * self.sizes[graph] + v
 
     def graph(self, keys: Ints) -> Ints:
-        """The graph of each of the sorted numbers."""
+        """Return the graph of each of the sorted numbers."""
         return np.repeat(np.arange(len(self.sizes)), np.diff(np.searchsorted(keys, self.first)))
 
     def ends(self, keys: Ints, graph: Ints) -> tuple[Ints, Ints]:
-        """The two nodes of each pair."""
+        """Return the two nodes of each pair."""
         u, v = np.divmod(keys - self.first[graph], self.sizes[graph])
         return u, v
 
 
 def noise_edges(draws: Draws, keys: Ints, pairs: Pairs, base_nodes: Ints) -> Ints:
-    """Pairs to be joined at random: int(5 %) of each graph's edges, drawn among pairs not adjacent at that time.
+    """Draw pairs to join at random: int(5 %) of each graph's edges, among pairs that are not adjacent yet.
 
-    A draw inside the motif is used up without an edge. In every round each graph that still has draws left makes one;
-    a node with itself or an adjacent pair is drawn again in the next round.
+    A draw inside the motif counts but adds no edge. In every round, each graph with draws left makes one; a node with
+    itself or an adjacent pair is drawn again in the next round.
     """
     left = np.diff(np.searchsorted(keys, pairs.first)) // 20  # (B,)
     added = np.empty(0, dtype=np.int64)
@@ -397,7 +398,7 @@ def noise_edges(draws: Draws, keys: Ints, pairs: Pairs, base_nodes: Ints) -> Int
 
 
 def _contains(ordered: Ints, values: Ints) -> npt.NDArray[np.bool_]:
-    """Which values are among the sorted ones."""
+    """Return which values are among the sorted ones."""
     at = np.searchsorted(ordered, values)
     found = np.zeros(len(values), dtype=bool)
     inside = at < len(ordered)
@@ -406,7 +407,7 @@ def _contains(ordered: Ints, values: Ints) -> npt.NDArray[np.bool_]:
 
 
 def _graph_set(plan: Plan, pairs: Pairs, keys: Ints, base_nodes: Ints) -> GraphSet:
-    """Graphs whose edges are the given pairs in both directions, ordered by source and target."""
+    """Return graphs whose edges are the given pairs in both directions, ordered by source and target."""
     keys = np.sort(keys)
     graph = pairs.graph(keys)
     u, v = pairs.ends(keys, graph)
@@ -425,7 +426,7 @@ def _graph_set(plan: Plan, pairs: Pairs, keys: Ints, base_nodes: Ints) -> GraphS
 
 
 def check_graphs(graphs: GraphSet, split: str, motif_edges: Sequence[int], label_noise: float) -> None:
-    """Raise unless every graph is connected, has its motif's edges, and labels are wrong as often as they should be."""
+    """Raise an error unless every graph is connected and has its motif's edges, and label noise is as expected."""
     motif, y = graphs.graph["motif"], graphs.graph["y"]
     truth = torch.zeros(len(graphs), dtype=torch.long).index_add_(0, graphs.edge_graph, graphs.edge["truth"].long())
     if not torch.equal(truth, 2 * torch.tensor(motif_edges)[motif]):
@@ -441,14 +442,14 @@ def check_graphs(graphs: GraphSet, split: str, motif_edges: Sequence[int], label
 
 
 def check_sizes(splits: dict[str, GraphSet], expected: dict[str, int]) -> None:
-    """Raise unless every split has as many graphs as it should."""
+    """Raise an error unless every split has the expected number of graphs."""
     found = {split: len(graphs) for split, graphs in splits.items()}
     if found != expected:
         raise RuntimeError(f"the splits have {found} graphs, expected {expected}.")
 
 
 def check_disjoint(splits: dict[str, GraphSet]) -> None:
-    """Raise unless val and test have domains of their own, and ID splits none but those of training."""
+    """Raise an error unless val and test have their own domains, and ID splits only those of training."""
     seen = {split: set(graphs.graph["domain"].tolist()) for split, graphs in splits.items()}
     apart = seen["train"].isdisjoint(seen["val"] | seen["test"]) and seen["val"].isdisjoint(seen["test"])
     if not apart or not (seen["id_val"] | seen["id_test"]) <= seen["train"]:

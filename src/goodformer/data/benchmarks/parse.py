@@ -1,6 +1,6 @@
-"""Sentences as graphs: one node a word, one edge between a word and the word it depends on.
+"""Sentences as graphs: one node per word, one edge per dependency.
 
-The only file that knows spaCy, and only inside functions, so that everything else works without it.
+The only file that imports spaCy, inside functions, so that everything else works without it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 VERSION = 1
-"""Raised whenever the graphs made of a sentence change, so that cached ones are made anew."""
+"""Increased when the graph of a sentence changes, so that cached ones are rebuilt."""
 
 DEFAULT_MODEL = "en_core_web_md"
 
 FOLDER_VARIABLE = "GOODFORMER_TEXT_MODEL"
-"""Environment variable with the folder of a model that is not installed as a package."""
+"""Environment variable with the folder of a model that is not an installed package."""
 
 NO_SPACY = (
     'reading text needs spaCy, which is not installed; run: pip install "goodformer[text]" '
@@ -49,7 +49,7 @@ BATCH = 256
 """Sentences parsed together; larger batches are no faster."""
 
 WORTH_KEEPING = 1_000
-"""From this number of sentences on, which take seconds to parse, what was parsed is kept on disk."""
+"""Number of sentences from which parses, which take seconds, are cached on disk."""
 
 NEEDLESS = {
     "attribute_ruler",
@@ -65,34 +65,34 @@ NEEDLESS = {
     "textcat_multilabel",
     "trainable_lemmatizer",
 }
-"""Parts of a pipeline, by factory, that have no say in heads and vectors."""
+"""Pipeline components, by factory, that do not affect heads and vectors."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Parsed sentences, each word a number instead of its vector: a thirtieth of the space.
+    """Parsed sentences with word numbers instead of vectors, which need a thirtieth of the space.
 
     Attributes:
         graphs: The sentences; nodes carry ``word`` (N,), a row of the table.
-        table: Vectors of the distinct words (V, D), zeros for words the model has no vector for.
+        table: Vectors of the distinct words (V, D), zeros for words without vector.
     """
 
     graphs: GraphSet
     table: Tensor
 
     def with_vectors(self, rows: Ints | None = None) -> GraphSet:
-        """The sentences at ``rows``, all where not given, whose nodes carry their word's vector as ``x`` (N, D)."""
+        """Return the sentences at ``rows`` (default: all) with word vectors as ``x`` (N, D)."""
         part = self.graphs if rows is None else self.graphs.subset(torch.from_numpy(rows))
         x = self.table.index_select(0, part.node["word"])  # (N, D)
         return GraphSet({"x": x}, part.edge, part.graph, part.node_ptr, part.edge_ptr)
 
 
 def sentence_graphs(texts: Sequence[str], model: str = DEFAULT_MODEL) -> GraphSet:
-    """One graph a text: its tokens with their word vectors, joined as the dependency parse says.
+    """Return one graph per text: its tokens with their word vectors, joined by the dependency parse.
 
-    Both directions of an edge are stored, ordered by source and target. Where a text has several roots (several
-    sentences, or a broken one), the further ones are joined to the first, so that every graph is a tree. Any run of
-    white space counts as one space.
+    Both directions of an edge are stored, ordered by source and target. If a text has several roots (several or broken
+    sentences), the further ones are joined to the first, so that every graph is a tree. Any run of white space counts
+    as one space.
 
     Args:
         texts: The texts.
@@ -105,7 +105,7 @@ def sentence_graphs(texts: Sequence[str], model: str = DEFAULT_MODEL) -> GraphSe
 
 
 def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
-    """The parsed texts, from the cache where as many were parsed before by the same model; see `sentence_graphs`."""
+    """Return the parsed texts, from the cache if they were parsed before by the same model; see `sentence_graphs`."""
     clean = _checked(texts)
 
     def build() -> dict[str, Tensor]:
@@ -122,10 +122,10 @@ def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
 
 
 def find_model(name: str) -> Path:
-    """Where a spaCy model lies.
+    """Return the folder of a spaCy model.
 
-    Looked for are an installed package of that name, then a folder of that name or path, then what the environment
-    variable GOODFORMER_TEXT_MODEL names: the model's own folder, or one that holds it under its name.
+    Looks for an installed package of that name, then for a folder, then in the environment variable
+    GOODFORMER_TEXT_MODEL: the model's own folder, or one that contains it.
     """
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
@@ -145,7 +145,7 @@ def find_model(name: str) -> Path:
 
 
 def identity(name: str) -> dict[str, str]:
-    """What tells one model from another wherever it lies: its full name, version and a digest of its description."""
+    """Return what identifies a model: its full name, version and a digest of its description."""
     path = find_model(name)
     described = (path / "meta.json").read_bytes()
     digest = hashlib.sha256(described).hexdigest()[:16]
@@ -153,7 +153,7 @@ def identity(name: str) -> dict[str, str]:
 
 
 def _full_name(path: Path) -> str:
-    """Language and name of the model in a folder, e.g. ``en_core_web_md``."""
+    """Return language and name of the model in a folder, e.g. ``en_core_web_md``."""
     try:
         meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
         return f"{meta['lang']}_{meta['name']}"
@@ -162,14 +162,14 @@ def _full_name(path: Path) -> str:
 
 
 def _check_name(path: Path, name: str) -> None:
-    """A model found by name is the one of that name, not whatever lies in the folder."""
+    """Raise an error if the folder holds another model than the one named."""
     found = _full_name(path)
     if name.isidentifier() and found != name:
         raise InputError(f"{path} holds the spaCy model {found}, not {name}; ask for {found} or give another folder.")
 
 
 def _checked(texts: Sequence[str]) -> list[str]:
-    """The texts with single spaces; every one has a word."""
+    """Return the texts with single spaces; every text needs a word."""
     if isinstance(texts, str):
         raise InputError("one text was given where several are expected; put it in a list.")
     clean = []
@@ -183,7 +183,7 @@ def _checked(texts: Sequence[str]) -> list[str]:
 
 
 def load_model(name: str) -> Language:
-    """The spaCy model of that name, checked to have vectors; the last one stays loaded."""
+    """Return the spaCy model of that name, checked to have vectors; the last one stays loaded."""
     nlp = _loaded(find_model(name))
     if nlp.vocab.vectors_length == 0:
         raise InputError(f"spaCy model {name} has no word vectors; use one that has, for example {DEFAULT_MODEL}.")
@@ -192,7 +192,7 @@ def load_model(name: str) -> Language:
 
 @lru_cache(maxsize=1)
 def _loaded(path: Path) -> Language:
-    """The model in a folder; loading takes seconds, and texts may come in many small portions."""
+    """Load the model in a folder; loading takes seconds, and texts may come in many portions."""
     try:
         import spacy
     except ImportError:
@@ -207,7 +207,7 @@ def _loaded(path: Path) -> Language:
 
 
 def _tensors(texts: list[str], model: str) -> dict[str, Tensor]:
-    """Graphs and table of the texts, small numbers in small types."""
+    """Return graphs and word table of the texts in small types."""
     nlp = load_model(model)
     words, offsets, sizes = _annotations(_docs(nlp, texts), texts, model)
     orths, word = np.unique(words, return_inverse=True)
@@ -223,7 +223,7 @@ def _tensors(texts: list[str], model: str) -> dict[str, Tensor]:
 
 
 def _docs(nlp: Language, texts: list[str]) -> Iterator[Doc]:
-    """Parsed texts one after the other, with a bar where someone watches."""
+    """Yield parsed texts, with a progress bar on a terminal."""
     needless = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory in NEEDLESS]
     docs = nlp.pipe(texts, batch_size=BATCH, disable=needless)
     with _watched(docs, len(texts)) as watched:
@@ -232,7 +232,7 @@ def _docs(nlp: Language, texts: list[str]) -> Iterator[Doc]:
 
 @contextmanager
 def _watched(docs: Iterable[Doc], total: int) -> Iterator[Iterable[Doc]]:
-    """The same documents, counted by a bar on the error stream if that is a terminal."""
+    """Yield the same documents, counted by a bar on the error stream if it is a terminal."""
     if not sys.stderr.isatty():
         yield docs
         return
@@ -244,7 +244,7 @@ def _watched(docs: Iterable[Doc], total: int) -> Iterator[Iterable[Doc]]:
 
 
 def _annotations(docs: Iterable[Doc], texts: list[str], model: str) -> tuple[npt.NDArray[np.uint64], Ints, Ints]:
-    """The word (N,) and the distance to the head (N,) of every token, and the number of tokens of each text (B,)."""
+    """Return word (N,) and distance to the head (N,) of every token, and the number of tokens of each text (B,)."""
     found = []
     for doc, text in zip(docs, texts, strict=True):
         if not doc.has_annotation("DEP"):
@@ -256,7 +256,7 @@ def _annotations(docs: Iterable[Doc], texts: list[str], model: str) -> tuple[npt
 
 
 def tree_edges(offsets: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Edges of the trees that tokens and their heads form, further roots hung on the first of their graph.
+    """Return the edges of the dependency trees; further roots are joined to the first of their graph.
 
     Args:
         offsets: Distance of every token to its head (N,), 0 for a root.

@@ -1,4 +1,4 @@
-"""Benchmarks of sentences as graphs, in which sentence length shifts: GOOD-SST2 and GOOD-Twitter.
+"""Benchmarks of sentences as graphs with shifting sentence length: GOOD-SST2 and GOOD-Twitter.
 
 Letters: R sentences, N nodes, E edges.
 """
@@ -29,15 +29,15 @@ from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 Ints = npt.NDArray[np.int64]
 
 VERSION = 2
-"""Raised whenever these benchmarks change, so that cached encodings are made anew."""
+"""Increased when these benchmarks change, so that cached encodings are rebuilt."""
 
 READY = "bert"
-"""What ``vectors`` is called for the ready-made graphs."""
+"""Value of ``vectors`` for the ready-made graphs."""
 
 OUTSIDE = (0.25, 0.25)
-"""Shares of all sentences that val and test should have under a covariate shift."""
+"""Intended shares of val and test under a covariate shift."""
 INSIDE = 0.15
-"""Share of the sentences of training lengths that leaves as id_val, and again as id_test."""
+"""Share of the sentences of training lengths that become id_val, and again id_test."""
 
 SST2_COPY = (
     "https://raw.githubusercontent.com/awake020/pytorch_Bert_sst2/54e22ca58a656750f474ec61ebccaf5ff596de96/SST-2"
@@ -58,7 +58,7 @@ READY_FILES = {
     "graph_labels": "txt",
     "node_features": "pkl",
 }
-"""What is read of the ready-made graphs, and the endings of the files; sentence_tokens and split_indices are not."""
+"""Files of the ready-made graphs that are read, and their suffixes; sentence_tokens and split_indices are not."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +102,16 @@ class Sentences:
 Length = Annotated[Literal["length"], Field(description="What shifts: the number of tokens of the sentence.")]
 Shift = Annotated[
     Literal["covariate", "concept", "none"],
-    Field(description="How it shifts: unseen lengths, a changed tie between length and label, or not at all."),
+    Field(description="Kind of shift: unseen lengths, a changed correlation of length and label, or none."),
 ]
 Vectors = Annotated[
     str,
     Field(
         min_length=1,
-        description="A spaCy model that parses the text and gives word vectors, or bert for the ready-made graphs.",
+        description="A spaCy model with parser and word vectors, or bert for the ready-made graphs.",
     ),
 ]
-Graphs = Annotated[int | None, Field(ge=100, description="Number of sentences drawn at random; empty for all.")]
+Graphs = Annotated[int | None, Field(ge=100, description="Number of sentences drawn at random; all by default.")]
 Seed = Annotated[int, Field(ge=0, description="Seed of the random draws: sample, id_val and id_test.")]
 
 
@@ -123,7 +123,7 @@ def good_sst2(
     graphs: Graphs = None,
     seed: Seed = 0,
 ) -> Benchmark:
-    """GOOD-SST2: phrases and sentences of film reviews, trained on short ones and tested on long ones.
+    """GOOD-SST2: phrases and sentences from film reviews; training on short ones, testing on long ones.
 
     Splits:
         covariate: sentences in the order of their length, cut at 50 % and 75 % moved to the next length (train up to
@@ -131,9 +131,9 @@ def good_sst2(
         lengths of the shorter half go with one class in training and with the other in test. none: 60 % in train,
         10 % in each other split.
     Input:
-        One node a token, with its word vector as x (300 numbers of en_core_web_md; tokens without vector are zeros);
-        one undirected edge a dependency; further roots of a text are joined to the first. With vectors = bert the
-        published graphs are read instead (768 numbers a node).
+        One node per token, with its word vector as x (300 numbers of en_core_web_md; zeros for tokens without vector);
+        one undirected edge per dependency; further roots of a text are joined to the first. With vectors = bert the
+        published graphs are read instead (768 numbers per node).
     Label:
         0 negative, 1 positive; the score is accuracy.
     Task: 2 classes, accuracy.
@@ -161,7 +161,7 @@ def good_twitter(
     graphs: Graphs = None,
     seed: Seed = 0,
 ) -> Benchmark:
-    """GOOD-Twitter: tweets with an opinion on someone or something, trained on short ones and tested on long ones.
+    """GOOD-Twitter: tweets with an opinion about a target; training on short ones, testing on long ones.
 
     Splits:
         covariate: tweets in the order of their length, cut at 50 % and 75 % moved to the next length (train up to
@@ -192,7 +192,7 @@ def good_twitter(
 
 
 def _benchmark(corpus: Corpus, domain: str, shift: str, vectors: str, graphs: int | None, seed: int) -> Benchmark:
-    """The sentences of a corpus as graphs, split by length."""
+    """Return the sentences of a corpus as graphs, split by length."""
     sentences = (_ready if vectors == READY else _from_text)(corpus, vectors, graphs, seed)
     split = _split(sentences, shift, seed)
     env, envs = split.envs()
@@ -211,7 +211,7 @@ def _benchmark(corpus: Corpus, domain: str, shift: str, vectors: str, graphs: in
 
 
 def _split(sentences: Sentences, shift: str, seed: int) -> Split:
-    """Which sentence goes where; a domain is a length, so its number is its name."""
+    """Split the sentences; a domain is a length."""
     length = sentences.sizes
     if shift == "concept":
         return concept(length, sentences.y, "length", seed=seed)
@@ -224,13 +224,13 @@ def _split(sentences: Sentences, shift: str, seed: int) -> Split:
 
 
 def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int | None) -> str:
-    """How the data differ from the published ones."""
+    """Return how the data differ from the published ones."""
     if vectors == READY:
         notes = ["The published graphs, split here: which of them are id_val and id_test differs from GOOD's archive."]
     else:
         notes = [
-            f"Graphs made of the text by spaCy's {vectors} (its parser, its word vectors); the published ones have a "
-            "biaffine parser's trees and BERT vectors, so figures on them are no comparison."
+            f"Graphs built from the text with spaCy's {vectors} (parser and word vectors); the published ones have a "
+            "biaffine parser's trees and BERT vectors, so results are not comparable."
         ]
     if shift == "covariate" and graphs is None:
         counts = split.counts()
@@ -239,16 +239,16 @@ def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int |
             f"Train, val and test have {sizes} graphs, published: {' / '.join(map('{:,}'.format, corpus.published))}."
         )
     if shift != "concept":
-        notes.append("Neighbouring training lengths are joined to at most ten environments.")
+        notes.append("Neighbouring training lengths are merged into at most ten environments.")
     if shift == "none":
-        notes.append("GOOD's one validation and one test part are each cut in halves (id_ and not).")
+        notes.append("GOOD's validation and test parts are each halved into an ID and an OOD part.")
     if graphs is not None:
         notes.append(f"A random sample of {len(split):,} sentences.")
     return " ".join(notes)
 
 
 def _sample(corpus: Corpus, rows: int, graphs: int | None, seed: int) -> Ints:
-    """The rows that are used, ascending."""
+    """Return the rows that are used, ascending."""
     if graphs is None or graphs >= rows:
         return np.arange(rows)
     return np.sort(Draws(seed, f"{corpus.name}/sample").uniform(rows).argsort(kind="stable")[:graphs])
@@ -258,7 +258,7 @@ def _sample(corpus: Corpus, rows: int, graphs: int | None, seed: int) -> Ints:
 
 
 def _from_text(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sentences:
-    """The sentences of a corpus, parsed."""
+    """Return the parsed sentences of a corpus."""
     texts, labels = read_texts(corpus)
     rows = _sample(corpus, len(texts), graphs, seed)
     chosen = [texts[row] for row in rows.tolist()]
@@ -269,7 +269,7 @@ def _from_text(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> S
 
 
 def read_texts(corpus: Corpus) -> tuple[list[str], list[int]]:
-    """All sentences of a corpus and their classes, file after file."""
+    """Return all sentences of a corpus and their classes."""
     texts: list[str] = []
     labels: list[int] = []
     for source in corpus.sources:
@@ -280,7 +280,7 @@ def read_texts(corpus: Corpus) -> tuple[list[str], list[int]]:
 
 
 def read_sst2(path: Path) -> tuple[list[str], list[int]]:
-    """Sentences and classes of a file with a header and one ``label TAB sentence`` a line."""
+    """Read a file with a header and one ``label TAB sentence`` per line."""
     texts, labels = [], []
     for number, line in enumerate(_lines(path), start=1):
         label, _, text = line.partition("\t")
@@ -294,10 +294,10 @@ def read_sst2(path: Path) -> tuple[list[str], list[int]]:
 
 
 def read_twitter(path: Path) -> tuple[list[str], list[int]]:
-    """Sentences and classes of a file with three lines a tweet: text with $T$, what that stands for, -1 to 1."""
+    """Read a file with three lines per tweet: text with $T$, what $T$ stands for, and -1 to 1."""
     lines, texts, labels = _lines(path), [], []
     if len(lines) % 3:
-        raise InputError(f"{path}, line {len(lines)}: the last tweet has {len(lines) % 3} line(s); give three a tweet.")
+        raise InputError(f"{path}, line {len(lines)}: the last tweet has {len(lines) % 3} line(s); write three.")
     for first in range(0, len(lines), 3):
         text, target, label = (line.strip() for line in lines[first : first + 3])
         if "$T$" not in text or not target:
@@ -310,12 +310,12 @@ def read_twitter(path: Path) -> tuple[list[str], list[int]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a text file; a line ends with a line feed and nothing else, and the last may lack it."""
+    """Return the lines of a text file; only a line feed ends a line, and the last may lack it."""
     lines = path.read_bytes().split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     if not lines:
-        raise InputError(f"{path} is empty; get it again.")
+        raise InputError(f"{path} is empty; download it again.")
     texts = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -329,7 +329,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _ready(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sentences:
-    """The ready-made graphs of a corpus."""
+    """Return the ready-made graphs of a corpus."""
     files = {kind: obtain(source) for kind, source in ready_sources(corpus.ready).items()}
     whole = read_ready_made(files, corpus.classes)
     rows = _sample(corpus, len(whole), graphs, seed)
@@ -344,19 +344,19 @@ def _ready(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sente
 
 
 def ready_sources(name: str) -> dict[str, PublicFile]:
-    """The files of the ready-made graphs of that name; they are offered as a shared folder, so fetched by hand."""
+    """Return the files of the ready-made graphs; they are in a shared folder and must be downloaded by hand."""
     files = {kind: f"{name}/raw/{name}_{kind}.{ending}" for kind, ending in READY_FILES.items()}
     return {kind: PublicFile(file, "", None, READY_ABOUT) for kind, file in files.items()}
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_ready_made(files: Mapping[str, Path], classes: int) -> GraphSet:
-    """Graphs in the published format: all nodes and edges of all graphs in a row.
+    """Read graphs in the published format: all nodes and edges of all graphs in a row.
 
     Args:
         files: ``node_indicator`` (N lines: the number of the node's graph, from 1, ascending), ``graph_labels``
@@ -380,7 +380,7 @@ def read_ready_made(files: Mapping[str, Path], classes: int) -> GraphSet:
 
 
 def _ready_graphs(graph: Ints, y: Ints, edges: Ints, x: npt.NDArray[Any]) -> GraphSet:
-    """The graphs, their edges ordered by source and target."""
+    """Return the graphs with edges ordered by source and target."""
     chosen, turned = each_way_once(edges, len(graph))
     u, v = np.where(turned, edges[::-1, chosen], edges[:, chosen])  # (E,), (E,)
     order = np.lexsort((v, u))
@@ -397,7 +397,7 @@ def _ready_graphs(graph: Ints, y: Ints, edges: Ints, x: npt.NDArray[Any]) -> Gra
 
 
 def _whole_numbers(path: Path, columns: int) -> Ints:
-    """The whole numbers of a text file (lines, columns), apart by spaces or commas."""
+    """Return the integers of a text file (lines, columns), separated by spaces or commas."""
     rows = path.read_bytes().replace(b",", b" ")
     try:
         values = np.array(rows.split(), dtype=np.int64)
@@ -410,28 +410,28 @@ def _whole_numbers(path: Path, columns: int) -> Ints:
 
 
 def _bad_line(path: Path, lines: list[bytes], columns: int) -> InputError:
-    """The error for the first line that does not have as many whole numbers as it should."""
+    """Return the error for the first line without the expected integers."""
     for number, line in enumerate(lines, start=1):
         words = line.split()
         if len(words) != columns or not all(word.lstrip(b"+-").isdigit() for word in words):
             got = line[:60].decode("utf-8", "replace").strip()
-            return InputError(f"{path}, line {number}: {got!r} is not {columns} whole number(s); get the file again.")
-    return InputError(f"{path} holds numbers that are out of range; get the file again.")
+            return InputError(f"{path}, line {number}: {got!r} is not {columns} integer(s); download the file again.")
+    return InputError(f"{path} holds numbers out of range; download the file again.")
 
 
 def _check_indicator(graph: Ints, path: Path) -> None:
-    """Graphs are numbered one after the other and all have nodes."""
+    """Raise an error unless graphs are numbered without gaps."""
     steps = np.diff(graph, prepend=-1)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if len(wrong) or graph[0] != 0:
         line = int(wrong[0]) + 1 if len(wrong) else 1
-        raise InputError(f"{path}, line {line}: graph {graph[line - 1] + 1} does not follow; count graphs from 1 on.")
+        raise InputError(f"{path}, line {line}: graph {graph[line - 1] + 1} is out of order; number graphs from 1.")
 
 
 def _check_classes(y: Ints, graphs: int, classes: int, path: Path) -> None:
-    """There is one class a graph, and it is known."""
+    """Raise an error unless there is one valid class per graph."""
     if len(y) != graphs:
-        raise InputError(f"{path} has {len(y)} lines but there are {graphs} graphs; give one label a graph.")
+        raise InputError(f"{path} has {len(y)} lines but there are {graphs} graphs; give one label per graph.")
     wrong = np.flatnonzero((y < 0) | (y >= classes))
     if len(wrong):
         line = int(wrong[0])
@@ -439,14 +439,14 @@ def _check_classes(y: Ints, graphs: int, classes: int, path: Path) -> None:
 
 
 def _check_pairs(edges: Ints, graph: Ints, path: Path) -> None:
-    """Edges join nodes of the same graph."""
+    """Raise an error unless edges join nodes of the same graph."""
     inside = ((edges >= 0) & (edges < len(graph))).all(0)  # (E,)
     u, v = np.where(inside, edges, 0)
     wrong = np.flatnonzero(~inside | (graph[u] != graph[v]))
     if len(wrong):
         line = int(wrong[0])
         pair = f"{edges[0, line]} {edges[1, line]}"
-        raise InputError(f"{path}, line {line + 1}: nodes {pair} are not of one graph; count all nodes from 0 on.")
+        raise InputError(f"{path}, line {line + 1}: nodes {pair} are not nodes of one graph; number all nodes from 0.")
 
 
 ARRAY_PARTS = {
@@ -456,11 +456,11 @@ ARRAY_PARTS = {
     ("numpy", "dtype"),
     ("_codecs", "encode"),
 }
-"""All that a pickled array of numbers is made of."""
+"""Everything a pickled array of numbers may refer to."""
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Reads pickled numpy arrays; whatever else a file asks for is refused before it is looked up."""
+    """Reader of pickled numpy arrays that rejects everything else before it is looked up."""
 
     def find_class(self, module: str, name: str) -> Any:
         current = module.replace("numpy.core", "numpy._core")
@@ -470,14 +470,14 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def read_array(path: Path) -> npt.NDArray[Any]:
-    """The pickled numpy array of numbers in a file, read without running anything the file says."""
+    """Read a pickled numpy array of numbers without running code from the file."""
     try:
         with path.open("rb") as file:
             value = _ArrayUnpickler(file).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, MemoryError) as error:
         raise InputError(f"{path} is not a pickled array of numbers ({error}); get the published file.") from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds a {type(value).__name__} that is no array of numbers; get the published file.")
+        raise InputError(f"{path} holds a {type(value).__name__} instead of numbers; get the published file.")
     return value
 
 

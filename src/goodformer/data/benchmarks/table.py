@@ -1,4 +1,4 @@
-"""A user's own file as a benchmark: graphs, labels and a split that keeps whole domains for testing."""
+"""A user's own file as a benchmark: graphs, labels and a split that holds out whole domains."""
 
 from __future__ import annotations
 
@@ -30,38 +30,35 @@ from goodformer.settings import Computed
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
 VERSION = 4
-"""Raised whenever the same file gives other graphs or another split."""
+"""Increased when the same file yields different graphs or splits."""
 LISTED = 5
-"""Rejected rows named in the notes."""
+"""Number of rejected rows that notes list."""
 
 
 def table(
     *,
     path: Annotated[str, Field(description="The file: csv, tsv, parquet, sdf, jsonl, or a folder in TU format.")],
-    smiles: Annotated[str, Field(description="Column that holds SMILES, where the file is a table.")] = "smiles",
+    smiles: Annotated[str, Field(description="Column with SMILES, if the file is a table.")] = "smiles",
     target: Annotated[
         str | tuple[str, ...], Field(description="Column of the label, or several columns of binary targets.")
     ],
     split: Annotated[
         str, Field(description="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
     ] = "auto",
-    seed: Annotated[int, Field(ge=0, description="Decides what is drawn when the data are split.")] = 0,
+    seed: Annotated[int, Field(ge=0, description="Seed of the split.")] = 0,
     sha256: Annotated[
-        str,
-        Computed("goodformer.data.digest:file_digest"),
-        Field(description="Digest of the file; filled in, refused if it differs."),
+        Digest, Field(validate_default=True, description="Digest of the file; filled in, must match.")
     ] = "",
     split_sha256: Annotated[
-        str,
-        Computed("goodformer.data.digest:split_digest"),
-        Field(description="Digest of the file a split is read from; likewise."),
+        Digest,
+        Field(validate_default=True, description="Digest of the split file; filled in, must match."),
     ] = "",
 ) -> Benchmark:
-    """Your own file: molecules or graphs with labels, split so that whole domains are kept for testing.
+    """Your own file: molecules or graphs with labels, split so that whole domains are held out.
 
-    The digest of the file is one of the settings and is filled in when they are checked. So a run belongs to what the
-    file held when it was begun: another content under the same path is another run, and an old run is not mixed up
-    with a new file but refuses it.
+    The digest of the file is a setting that is filled in when settings are checked. A run therefore belongs to the
+    content that the file had when the run started: changed content is a different run, and an old run does not accept a
+    changed file.
 
     Splits: rows by the domain that ``split`` names, the first domains train, the last test; ``auto`` takes scaffolds
         for molecules, sizes otherwise.
@@ -71,7 +68,7 @@ def table(
     Domain: what ``split`` names.
     Source: your file.
     Licence: that of your file.
-    Statistics: `goodformer split` prints them, with how far train and test lie apart.
+    Statistics: `goodformer split` prints them together with the distance between training and test.
     """
     _check_digest(Path(path), sha256, "the file")
     if split.startswith(FILE):
@@ -81,15 +78,15 @@ def table(
 
 @dataclass(frozen=True)
 class Table:
-    """What a file holds: graphs, labels and where each row belongs.
+    """The content of a file: graphs, labels and split.
 
     Attributes:
         path: The file.
         smiles: Column of the SMILES.
-        collection: The graphs of its rows.
-        labels: The labels of the same rows.
-        split: Where each row belongs.
-        notes: What is not plain about how labels and domains were read, a sentence each.
+        collection: Graphs of its rows.
+        labels: Labels of the same rows.
+        split: Split of the same rows.
+        notes: Remarks on how labels and domains were read, one sentence each.
     """
 
     path: Path
@@ -100,7 +97,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def benchmark(self) -> Benchmark:
-        """The table as a benchmark."""
+        """Return the table as a benchmark."""
         parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
         recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
         recipe |= {"rdkit": molecule.RDKIT, "molecule": molecule.VERSION}
@@ -111,7 +108,7 @@ class Table:
 def load_table(
     path: str | Path, smiles: str = "smiles", target: str | Sequence[str] = (), split: str = "auto", seed: int = 0
 ) -> Table:
-    """Read a file, its labels and make its split; see `table` for the arguments."""
+    """Read a file and its labels, and split it; see `table` for the arguments."""
     collection, columns = read_collection(path, smiles)
     check_readable(collection, path)
     targets = (target,) if isinstance(target, str) else target
@@ -125,19 +122,19 @@ def load_table(
 def assemble(
     collection: Collection, labels: Labels, split: Split, name: str, domain: str, recipe: Mapping[str, Any]
 ) -> Benchmark:
-    """Graphs, labels and split as a benchmark; rows without graph, label or split are left out.
+    """Return graphs, labels and split as a benchmark; rows without graph, label or split are left out.
 
     Args:
-        collection: The graphs of R rows.
-        labels: The labels of the same rows.
-        split: Where each of these rows belongs.
-        name: What the benchmark is called.
+        collection: Graphs of R rows.
+        labels: Labels of the same rows.
+        split: Split of the same rows.
+        name: Name of the benchmark.
         domain: The attribute that shifts.
-        recipe: All that decides the graphs; encodings are cached under it, and not at all where empty.
+        recipe: Everything that decides the graphs. Encodings are cached under it; not if it is empty.
     """
     if not collection.count == len(labels.y) == len(split):
-        counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} entries of the split"
-        raise InputError(f"there are {counts}; give as many of each.")
+        counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} split entries"
+        raise InputError(f"there are {counts}; give equally many of each.")
     part = torch.where(labels.labelled, split.part, torch.full_like(split.part, -1))[collection.rows]  # (G,)
     graphs, num_envs = _attached(collection, labels, split)
     places = {one: (part == number).nonzero().flatten() for number, one in enumerate(SPLITS)}
@@ -158,38 +155,37 @@ def assemble(
 
 
 def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:
-    """Which rows could not be read, and why; empty where all could."""
+    """Return which rows were rejected and why; empty if there are none."""
     if not rejected:
         return ""
-    verb = "is" if len(rejected) == 1 else "are"
-    return f"{counted(len(rejected), 'row')} of {where} cannot be read and {verb} left out: {_first(rejected)}."
+    return f"{counted(len(rejected), 'row')} of {where} rejected: {_first(rejected)}."
 
 
 def check_readable(collection: Collection, path: str | Path) -> None:
-    """Refuse a file none of whose rows is a graph, with the reasons of the first ones."""
+    """Raise an error, with the first reasons, if no row of a file is a graph."""
     if collection.rejected and not len(collection):
         raise InputError(
-            f"none of {counted(collection.count, 'row')} of {Path(path).name} can be read: "
-            f"{_first(collection.rejected)}; mend the rows, or name the column that holds the molecules."
+            f"no valid row in {Path(path).name} ({counted(collection.count, 'row')}): "
+            f"{_first(collection.rejected)}; correct the rows, or name the column that holds the molecules."
         )
 
 
 def _first(rejected: Sequence[Rejected]) -> str:
-    """The first rows that cannot be read, the reason of each, and how many more there are."""
+    """Return the first rejected rows with their reasons, and how many more there are."""
     first = "; ".join(f"row {one.row + 1} ({one.text or 'empty'}: {one.reason})" for one in rejected[:LISTED])
     return f"{first} and {len(rejected) - LISTED} more" if len(rejected) > LISTED else first
 
 
 def _check_digest(path: Path, expected: str, what: str) -> None:
-    """What lies at a path is what it was when the settings were made."""
+    """Raise an error if a file changed since the settings were made."""
     if expected and path.exists() and digest(path) != expected:
         raise InputError(
-            f"{path} has changed since the run was begun; restore {what}, or begin a new run with the same command."
+            f"{path} has changed since the run started; restore {what}, or start a new run with the same command."
         )
 
 
 def _attached(collection: Collection, labels: Labels, split: Split) -> tuple[GraphSet, int]:
-    """The graphs with label, environment and domain, and the number of environments."""
+    """Return the graphs with label, environment and domain, and the number of environments."""
     env, num_envs = split.envs()
     rows = collection.rows
     fields = {"y": labels.y[rows], "env": env[rows], "domain": split.domain[rows]}
@@ -198,7 +194,7 @@ def _attached(collection: Collection, labels: Labels, split: Split) -> tuple[Gra
 
 
 def _of_training(features: FeatureSpec, train: GraphSet) -> FeatureSpec:
-    """Features with as many codes as training has; those of molecules are fixed."""
+    """Return features with as many codes as training has; those of molecules are fixed."""
     if features == FEATURES:
         return features
     edge = features.edge if "attr" not in train.edge else _seen(features.edge, train.edge["attr"])
@@ -206,14 +202,13 @@ def _of_training(features: FeatureSpec, train: GraphSet) -> FeatureSpec:
 
 
 def _seen(features: Features, codes: Tensor) -> Features:
-    """Codes up to the largest that occurs: models give those beyond the vector of the last one."""
+    """Return codes up to the largest that occurs; models treat larger ones like the last."""
     if features.kind != "categorical" or not len(codes):
         return features
     return Features.categorical(*(code + 1 for code in codes.amax(0).tolist()))
 
 
 def _notes(collection: Collection, left: int) -> str:
-    """What of the source is not in the benchmark."""
-    verb = "is" if left == 1 else "are"
-    unlabelled = f"{counted(left, 'row')} without a label or domain {verb} left out." if left else ""
+    """Return which rows of the source are not in the benchmark."""
+    unlabelled = f"{counted(left, 'row')} without a label or domain left out." if left else ""
     return " ".join(part for part in (rejected_sentence(collection.rejected, "the source"), unlabelled) if part)
