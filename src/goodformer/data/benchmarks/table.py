@@ -47,11 +47,14 @@ def table(
     ] = "auto",
     seed: Annotated[int, Field(ge=0, description="Seed of the split.")] = 0,
     sha256: Annotated[
-        Digest, Field(validate_default=True, description="Digest of the file; filled in, must match.")
+        str,
+        Computed("goodformer.data.digest:file_digest"),
+        Field(description="Digest of the file; filled in, must match."),
     ] = "",
     split_sha256: Annotated[
-        Digest,
-        Field(validate_default=True, description="Digest of the split file; filled in, must match."),
+        str,
+        Computed("goodformer.data.digest:split_digest"),
+        Field(description="Digest of the split file; filled in, must match."),
     ] = "",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
