@@ -161,7 +161,7 @@ def test_a_split_that_tells_little_is_warned_about(model: Path, command: Command
     part = [3 if year == "2020" else 4 if year == "2030" else number % 3 for number, year in enumerate(years)]
     Split(torch.tensor(part), torch.zeros(len(part), dtype=torch.long)).save("split.json")
     fit = ["fit", "mine.csv", "-t", "nitro", "--split", "file:split.json", "--epochs", "1", *QUICK, "-o", "own"]
-    sentence = "note: little can be told from test (1 row); give more rows, or split otherwise."
+    sentence = "OOD test (1 row)"
     done = command(*fit)
     assert done.code == 0
     assert sentence in done.err  # at once
@@ -175,7 +175,7 @@ def test_a_table_without_a_molecule_says_why(command: Command, words: list[str])
     Path("bad.csv").write_text("\n".join(["smiles,y", *(f"xx{row},{row % 2}" for row in range(1, 60))]))
     done = command(*words)
     assert (done.code, done.out) == (2, "")
-    assert "none of 59 rows of bad.csv can be read: row 1 (xx1: " in done.err
+    assert all(fact in done.err for fact in ("bad.csv", "59 rows", "row 1 (xx1: "))
     assert "row 5 (xx5: " in done.err
     assert " and 54 more; mend the rows, or name the column" in done.err
     assert "row 6" not in done.err
@@ -193,7 +193,7 @@ def test_a_table_separated_by_semicolons_is_read_and_told(model: Path, command: 
     rows = write_table(Path("mine.csv"))
     for path in (Path("mine.csv"), Path("new.csv")):
         path.write_text("\n".join(";".join(row) for row in [list(rows[0]), *(list(row.values()) for row in rows)]))
-    told = "is separated by semicolons, not commas, and was read so."
+    told = "is separated by semicolons"
     fit = command("fit", "mine.csv", "-t", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "own")
     assert (fit.code, f"note: mine.csv {told}" in fit.out) == (0, True)
     for words in (["predict", model, "new.csv"], ["explain", model, "new.csv", "--count", "1"], ["split", "new.csv"]):
@@ -411,12 +411,12 @@ def test_atoms_of_an_sdf_record_keep_its_numbers(model: Path, command: Command) 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["predict", "MODEL", "none.csv"], "no file none.csv"),
+        (["predict", "MODEL", "none.csv"], "none.csv"),
         (["predict", "MODEL", "other.csv"], "no column 'smiles'"),
         (["predict", "MODEL", "new.csv", "-o", "answers.xyz"], "xyz"),
         (["predict", "nowhere", "new.csv"], "nowhere"),
         (["predict", "MODEL", "new.csv", "-o", "."], "is a folder"),
-        (["predict", "MODEL", "new.csv", "-o", "new.csv"], "would replace new.csv"),
+        (["predict", "MODEL", "new.csv", "-o", "new.csv"], "would overwrite"),
         (["predict", "MODEL", "new.csv", "--weights", "last"], "leave --weights out"),
         (["explain", "MODEL"], "name a FILE"),
         (["explain", "MODEL", "new.csv", "--split", "test"], "leave them out"),

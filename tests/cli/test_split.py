@@ -60,10 +60,10 @@ def test_a_split_needs_no_target(command: Command, data: Path) -> None:
         (["--smiles", "smiles"], "no column 'smiles'"),
         (["-o", "none/split.json"], "none/split.json"),
         (["--picture", "split.txt"], "suffix"),
-        (["--target", "y", "--by", "column:y"], "is what is predicted"),
-        (["-o", "mine.csv"], "would replace"),
-        (["-o", "./linked.csv"], "would replace"),
-        (["--picture", "mine.csv"], "would replace"),
+        (["--target", "y", "--by", "column:y"], "column 'y'"),
+        (["-o", "mine.csv"], "would overwrite"),
+        (["-o", "./linked.csv"], "would overwrite"),
+        (["--picture", "mine.csv"], "would overwrite"),
     ],
 )
 def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: list[str], word: str) -> None:
