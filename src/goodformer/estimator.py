@@ -26,8 +26,8 @@ from goodformer.data.readers.collection import Collection, collect
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.splitters import make_split
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions, target_names
-from goodformer.registry import InputError
 from goodformer.spec import Task
 
 Array = NDArray[Any]

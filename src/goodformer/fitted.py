@@ -19,8 +19,8 @@ from goodformer.data.graphs import GraphSet
 from goodformer.engine.evaluate import Metrics, evaluate
 from goodformer.engine.store import Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method, class_scores
-from goodformer.registry import InputError, unknown
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import look, sample
@@ -154,11 +154,7 @@ class FittedModel:
     @classmethod
     def of_run(cls, run: Run, weights: str = "best") -> Self:
         """Load the weights of a run: those of the selected epoch (``best``) or of the latest one (``last``)."""
-        if weights not in ("best", "last"):
-            raise unknown("weights", weights, ("best", "last"))
-        if not (run.folder / weights).is_dir():
-            raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
-        return cls.load(run.folder / weights)
+        return cls.load(run.weights(weights))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from goodformer.errors import InputError, suggestion, unknown
+from goodformer.errors import InputError, check_name, suggestion
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError, ValidationInfo
@@ -235,8 +235,7 @@ def validate(model: type[BaseModel], settings: Mapping[str, Any], where: str) ->
     from pydantic import ValidationError
 
     for name in settings:
-        if name not in model.model_fields:
-            raise unknown(f"setting of {where}", name, model.model_fields)
+        check_name(f"setting of {where}", name, model.model_fields)
     try:
         return dict(model.model_validate(dict(settings)))
     except ValidationError as error:

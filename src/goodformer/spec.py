@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 SPLIT_NAMES = {
     "train": "training",

@@ -18,11 +18,11 @@ from goodformer.apply.predict import Answers, Columns, Watch, model_blocks, note
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
+from goodformer.errors import InputError, check_name
 from goodformer.explain.explanation import edge_scores, explain
 from goodformer.explain.record import plain
 from goodformer.explain.subgraph import Undirected
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.registry import InputError, unknown
 
 BLOCK = 256
 """Rows that are read, explained and written at a time."""
@@ -57,8 +57,7 @@ def explain_file(
         smiles: Column of the SMILES; by default that of the training file.
         watch: Called with the number of finished rows.
     """
-    if form not in FORMS:
-        raise unknown("format", form, FORMS)
+    check_name("format", form, FORMS)
     folder, source = Path(out), "own"
     files.make_folder(folder)
     shown = Shown(count, (READABLE, MOST_ATOMS) if model.molecular else ())

@@ -16,11 +16,11 @@ from goodformer.data import load_benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.store import Run
+from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
 from goodformer.explain.explanation import Explanation, edge_scores, explain
 from goodformer.explain.record import plain
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError, unknown
 from goodformer.spec import SPLITS
 
 PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
@@ -217,8 +217,7 @@ def explain_agreement(
 
 def _spread(run: Run, split: str, count: int, limits: tuple[int, int] | None = None) -> tuple[GraphSet, list[str], str]:
     """Return graphs spread evenly over a split, their names, and a phrase on molecules left out for their size."""
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    check_name("split", split, SPLITS)
     graphs = load_benchmark(**run.config.dataset).splits[split]
     pool = torch.arange(len(graphs)) if limits is None else readable(graphs.sizes, count, limits)
     left = len(graphs) - len(pool)

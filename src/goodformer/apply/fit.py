@@ -22,8 +22,8 @@ from goodformer.data.splits.parts import weak_parts
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import Run
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from goodformer.spec import SPLIT_NAMES
 
 STEPS = 3000

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 
 if TYPE_CHECKING:
     from goodformer.executors.local import Status
@@ -116,8 +117,6 @@ def record_sources(given: list[Path] | None) -> list[Path]:
 
 def chosen_format(form: Format | None, out: Path | None) -> Format:
     """Return the format asked for, else the one of the file's extension."""
-    from goodformer.registry import InputError
-
     if form or out is None or out == STDOUT:
         return form or Format.text
     if out.suffix not in SUFFIXES:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.fit import show_problems
+from goodformer.errors import InputError
 
 
 def command(
@@ -61,10 +61,7 @@ def command(
     Fidelity is the drop in probability without the chosen edges, and with them alone, compared with random edges.
     """
     with output.working():
-        from goodformer.cli.locate import limit_threads
-        from goodformer.registry import InputError
-
-        limit_threads(threads)
+        options.limit_threads(threads)
         if data is not None:
             from goodformer.apply.explain import explain_file
             from goodformer.fitted import FittedModel
@@ -102,10 +99,8 @@ def _show(report: dict[str, Any]) -> None:
     heads = ["graph", "label", "predicted", "true edges among the best"]
     kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
     output.table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
-    if report.get("unreadable"):
-        show_problems(report)
-    for note in report.get("notes", []):
-        typer.echo(f"note: {note}")
+    output.problems(report)
+    output.notes(report)
     fidelity, agreement = report["fidelity"] or {}, report.get("agreement") or {}
     if fidelity.get("removed") is not None:
         words = "drop in probability without the chosen edges {removed:.3f} (random edges {random_removed:.3f}), "

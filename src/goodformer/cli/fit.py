@@ -107,22 +107,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     typer.echo(f"predicts {targets}{missing}")
     if report["distance"].get("sentence"):
         typer.echo(report["distance"]["sentence"])
-    show_problems(report)
-    for note in report["notes"]:
-        if note not in shown:
-            typer.echo(f"note: {note}")
+    output.problems(report)
+    output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
     typer.echo(f"next:  goodformer predict {report['folder']} NEW{Path(report['file']).suffix} -o answers.csv")
-
-
-def show_problems(report: dict[str, Any]) -> None:
-    """Print the first rows that could not be read, with the reasons."""
-    from goodformer.data.readers.values import counted
-
-    if not report["unreadable"]:
-        return
-    typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
-    for problem in report["problems"][:5]:
-        typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
-    if report["unreadable"] > 5:
-        typer.echo(f"  and {report['unreadable'] - 5} more")

@@ -29,3 +29,10 @@ Config = Annotated[
     typer.Option("--config", metavar="FILE", help="YAML file with dataset, model, method, training, seed, preset."),
 ]
 Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Settings by name: default, paper or as_published.")]
+
+
+def limit_threads(threads: int) -> None:
+    """Set the number of threads that this process computes with."""
+    import torch
+
+    torch.set_num_threads(threads)

@@ -16,6 +16,9 @@ import typer
 if TYPE_CHECKING:
     from goodformer.report.table import Table
 
+PROBLEMS = 5
+"""Unreadable rows that are printed."""
+
 
 @contextlib.contextmanager
 def working() -> Iterator[None]:
@@ -57,13 +60,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = ""
     typer.echo()
 
 
-def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> str:
-    """Return plain values as the text of a table."""
-    from goodformer.report.table import Table
-
-    return Table.of(columns, rows, title, note).text()
-
-
 def cell(value: Any) -> str:
     """Return a plain value as a table shows it."""
     from goodformer.report.table import Cell
@@ -89,12 +85,29 @@ def save_text(text: str, path: Path) -> None:
     files.write_text(path, f"{text}\n")
 
 
-def save_json(value: Any, path: Path) -> None:
-    """Write one JSON document in one step."""
-    from goodformer import files
+def notes(report: Mapping[str, Any], shown: Sequence[str] = ()) -> None:
+    """Print the notes of a report, one line each, except those that were already shown."""
+    for note in report.get("notes", ()):
+        if note not in shown:
+            typer.echo(f"note: {note}")
 
-    files.make_folder(path.parent)
-    files.write_json(path, _plain(value))
+
+def problems(report: Mapping[str, Any]) -> None:
+    """Print the first rows of a user's file that could not be read, with the reasons."""
+    from goodformer.data.readers.values import counted
+
+    if not report.get("unreadable"):
+        return
+    typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
+    for problem in report["problems"][:PROBLEMS]:
+        typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
+    if report["unreadable"] > PROBLEMS:
+        typer.echo(f"  and {report['unreadable'] - PROBLEMS} more")
+
+
+def page(path: Path, changed: bool) -> None:
+    """Say on stderr whether a page of the documentation was rewritten."""
+    typer.echo(f"{path} {'rewritten' if changed else 'is up to date'}", err=True)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.cli.compare import Format, FormatOption, chosen_format, print_or_save, record_sources, watching
+from goodformer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +71,7 @@ def command(
 
     sources = record_sources(records)
     if page:
-        changed = reproduce.write(sources or [options.RESULTS], page)
-        typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
+        output.page(page, reproduce.write(sources or [options.RESULTS], page))
         return
     if name is None:
         _list(sources, runs, seeds, as_json or form is Format.json)
@@ -95,10 +95,9 @@ def command(
                     failures = local.complete(missing, runs, jobs, threads, watch)
                 known = reproduce.known_records(plans, sources, runs)
             if (run or times_only) and (configs := reproduce.untimed(plans, known)):
-                from goodformer.cli.locate import limit_threads
                 from goodformer.engine.inference import measure
 
-                limit_threads(threads)
+                options.limit_threads(threads)
                 measured = [measure(config, runs) for config in configs]
         finally:  # finished runs are exported even if the rest is stopped
             if export:
@@ -124,7 +123,6 @@ def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any]
     """Draw a figure from the weights of run folders, or from the tables of a report."""
     from goodformer.draw import artefacts as pictures
     from goodformer.draw.subgraphs import save
-    from goodformer.registry import InputError
     from goodformer.report import reproduce
     from goodformer.report.artefacts import REFERENCE
 

@@ -15,9 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goodformer.config import history
 from goodformer.data import DATASETS
+from goodformer.errors import InputError, check_name, unknown
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, first_mistake, unknown
+from goodformer.registry import Registry
+from goodformer.settings import first_mistake
 
 Kind = Literal["none", "ema", "swa"]
 """How the weights are averaged along training."""
@@ -36,8 +38,7 @@ class Checked(BaseModel):
 
     def __init__(self, **values: Any) -> None:
         for name in values:
-            if name not in type(self).model_fields:
-                raise unknown(f"setting of {self.where}", name, type(self).model_fields)
+            check_name(f"setting of {self.where}", name, type(self).model_fields)
         try:
             super().__init__(**values)
         except ValidationError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig, read_yaml
-from goodformer.registry import InputError, unknown
+from goodformer.errors import InputError, check_name
 
 PARTS = ("dataset", "method", "model")
 KEYS = (*PARTS, "training", "seed", "preset", "budget")
@@ -28,8 +28,7 @@ def configure_from(
     typed = typed or {}
     read = read_yaml(file) if file else {}
     for key in read:
-        if key not in KEYS:
-            raise unknown(f"key in {file}", str(key), KEYS)
+        check_name(f"key in {file}", str(key), KEYS)
     parts = {key: _merge(read.get(key), typed.get(key)) for key in PARTS}
     if "name" not in parts["dataset"]:
         raise InputError("no data set was named; write for example: goodformer train good-motif --domain basis.")

@@ -25,8 +25,8 @@ from goodformer.engine.record import peak_memory_mb
 from goodformer.engine.selection import select_epoch, should_stop
 from goodformer.engine.store import BEST, EPOCHS, LAST, STATE
 from goodformer.engine.weights import DESCRIPTION, ModelFile, move_weights, read_description, read_tensors, save_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method
-from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 
 FORMAT, VERSION = "goodformer-training", 2

@@ -17,10 +17,12 @@ import goodformer
 from goodformer import files
 from goodformer.config import history
 from goodformer.engine.seeds import own_randomness
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, first_mistake
+from goodformer.registry import Registry
+from goodformer.settings import first_mistake
 from goodformer.spec import FeatureSpec, Task
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from typing import Any
 from goodformer import files
 from goodformer.config.run import PARTS, RunConfig
 from goodformer.engine.store import Run
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 PERIOD = 0.25
 """Seconds between two looks at the processes."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.fidelity import joined_scores
 from goodformer.explain.subgraph import Undirected
-from goodformer.registry import InputError
 
 
 @dataclass(frozen=True)

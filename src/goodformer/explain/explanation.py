@@ -12,11 +12,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain import posthoc
 from goodformer.explain.fidelity import Fidelity, fidelity
 from goodformer.explain.record import edge_record, plain
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.registry import InputError
 
 
 @dataclass(frozen=True)

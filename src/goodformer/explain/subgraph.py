@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ import torch
 from goodformer.data import load_benchmark
 from goodformer.engine.record import identity, machine, source_commit, versions
 from goodformer.engine.store import Run
-from goodformer.engine.weights import ModelFile, load_weights
-from goodformer.methods.base import Method
-from goodformer.registry import InputError, unknown
+from goodformer.engine.weights import load_weights
 from goodformer.spec import SPLITS, Task
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.conformal import coverage
@@ -41,7 +39,7 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
         alpha: Share of usual graphs that may be flagged as outside the domain.
         level: Level of the conformal sets.
     """
-    method, _ = _load(run, weights)
+    method, _ = load_weights(run.weights(weights))
     benchmark = load_benchmark(**run.config.dataset).with_encodings(method.encodings)
     check_validation(benchmark.splits["id_val"])
     graphs = {split: part for split, part in benchmark.splits.items() if len(part)}
@@ -95,16 +93,8 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
 
 def save(run: Run, weights: str = "best", alpha: float = 0.05, score: str = DEFAULT) -> Uncertainty:
     """Fit the uncertainty of a run and write it beside the weights, so that predictions include it."""
-    method, file = _load(run, weights)
+    method, file = load_weights(run.weights(weights))
     splits = load_benchmark(**run.config.dataset).with_encodings(method.encodings).splits
     found = Uncertainty.fit(method, sample(splits["train"]), splits["id_val"], score, alpha)
     found.save(run.folder / weights, file.sha256)
     return found
-
-
-def _load(run: Run, weights: str) -> tuple[Method, ModelFile]:
-    if weights not in ("best", "last"):
-        raise unknown("weights", weights, ("best", "last"))
-    if not (run.folder / weights).is_dir():
-        raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
-    return load_weights(run.folder / weights)

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from goodformer import files
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError, unknown
 from goodformer.methods.base import Method, class_scores
-from goodformer.registry import InputError, first_mistake, unknown
+from goodformer.settings import first_mistake
 from goodformer.spec import Task
 from goodformer.uncertainty.calibration import calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, thresholds
