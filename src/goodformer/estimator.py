@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from goodformer.apply.fit import enough_training, fit_benchmark
-from goodformer.config.presets import configure
+from goodformer.apply.fit import configure_fit, fit_benchmark
 from goodformer.config.run import Hardware
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
@@ -110,9 +109,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": fingerprint(benchmark)}
-        plain = configure(dataset, self.method, self.model, self.preset, seed=self.random_state, overrides=overrides)
-        enough = enough_training(len(benchmark.splits["train"]), plain, overrides)
-        config = plain.with_overrides([*enough, *overrides])
+        seed = self.random_state
+        config = configure_fit(benchmark, dataset, self.method, self.model, self.preset, seed, overrides)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)

@@ -74,9 +74,9 @@ def command(
                 report = explain_file(FittedModel.open(name, runs, weights), data, out, count, k, form, smiles, watch)
         else:
             from goodformer.apply.explanation import explain_agreement, explain_run
-            from goodformer.engine.store import Run
+            from goodformer.engine.store import MODEL, Run
 
-            if (Path(name) / "model.json").is_file():
+            if (Path(name) / MODEL).is_file():
                 raise InputError(f"{name} is a fitted model, which has no graphs of its own; name a FILE to explain.")
             run, others = Run.open(name, runs), [Run.open(other, runs) for other in against or []]
             report = explain_run(run, out, split or "test", count, k, weights)

@@ -15,7 +15,7 @@ from typing import Any
 from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
 from goodformer.engine.evaluate import infer
-from goodformer.engine.record import identity, machine, source_commit, versions
+from goodformer.engine.record import identity, provenance
 from goodformer.engine.run import build_method
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import BEST, Run
@@ -51,8 +51,6 @@ def measure(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dic
         "weights": BEST if trained else "untrained",
         "graphs": len(splits["test"]),
         "processor_seconds": round(min(seconds), 4),
-        "commit": source_commit(),
-        "versions": versions(),
-        "machine": machine(),
+        **provenance(),
         "config": config.to_dict(),
     }

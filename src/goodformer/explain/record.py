@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.explain.subgraph import node_scores, shades, subgraph_size, top_subgraph, true_edges
+from goodformer.explain.subgraph import score_edges, shades
 
 
 def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, Any]:
@@ -25,22 +25,19 @@ def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, 
         of the edges at each node (None without edges), and ``node_shades``, the same rescaled to 0..1 for display;
         ``truth``, whether each edge belongs to the true subgraph, where known.
     """
-    index, values = graph.edge_index.cpu(), scores.detach().float().cpu()
     nodes = int(graph.num_nodes or 0)
-    ranked = top_subgraph(index, values, max(graph.num_edges, 1))
-    chosen = min(subgraph_size(graph, k), len(ranked.scores))
-    by_node = node_scores(index, values, nodes)
+    edges = score_edges(graph.edge_index, scores.float(), k, graph.get("edge_truth"))
+    by_node = edges.node_scores(nodes)
     record: dict[str, Any] = {
         "num_nodes": nodes,
-        "edges": ranked.edges.T.tolist(),
-        "scores": plain(ranked.scores),
-        "k": chosen,
-        "subgraph_nodes": ranked.edges[:, :chosen].unique().tolist(),
+        "edges": edges.ends[:, edges.order].T.tolist(),
+        "scores": plain(edges.scores[edges.order]),
+        "k": edges.size,
+        "subgraph_nodes": edges.nodes.tolist(),
         "node_scores": plain(by_node),
         "node_shades": plain(shades(by_node)),
     }
-    truth = true_edges(graph)
-    return record if truth is None else {**record, "truth": truth[ranked.places].tolist()}
+    return record if edges.truth is None else {**record, "truth": edges.truth[edges.order].tolist()}
 
 
 def plain(values: Tensor) -> list[float | None]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from goodformer.data import load_benchmark
-from goodformer.engine.record import identity, machine, source_commit, versions
+from goodformer.engine.record import identity, provenance
 from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
 from goodformer.spec import SPLITS, Task
@@ -52,9 +52,7 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
         "epochs": len(run.epochs),
         "graphs": {split: len(seen[split]) if split in seen else 0 for split in SPLITS},
         **measure(benchmark.task, seen, alpha, level),
-        "commit": source_commit(),
-        "versions": versions(),
-        "machine": machine(),
+        **provenance(),
     }
 
 

@@ -73,8 +73,7 @@ def look(method: Method, batch: Batch, prediction: Prediction, embeds: bool) -> 
     embedding = prediction.embedding if embeds else None
     if embeds and embedding is None:
         with torch.no_grad():
-            there = batch.to(next(method.parameters()).device)
-            embedding = method.model.readout(method.model(there), there)
+            embedding = method.model.readout(method.model(batch), batch)
 
     def plain(value: Tensor) -> Tensor:
         return value.detach().cpu().double()
