@@ -208,7 +208,7 @@ def settings_model(title: str, settings: Iterable[Setting]) -> type[BaseModel]:
     for one in settings:
         kind: Any = typing.Literal[one.choices] if one.choices else TYPES[one.type]
         if one.shape == "list":
-            kind = typing.Annotated[list[kind], BeforeValidator(_listed)]
+            kind = typing.Annotated[list[kind], BeforeValidator(_as_list)]
         elif one.shape == "either":
             kind = kind | tuple[kind, ...]
         if one.optional:
@@ -220,7 +220,7 @@ def settings_model(title: str, settings: Iterable[Setting]) -> type[BaseModel]:
     return create_model(title, __config__=ConfigDict(extra="forbid", frozen=True), **fields)
 
 
-def _listed(given: Any) -> Any:
+def _as_list(given: Any) -> Any:
     """Turn one value into a list of one."""
     return [given] if isinstance(given, str | int | float) else given
 

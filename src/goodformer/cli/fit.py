@@ -67,15 +67,15 @@ def command(
     output.document(report) if as_json else _show(report, shown)
 
 
-PURPOSES = {
+USES = {
     "train": "",
-    "id_val": "like training; used for calibration",
-    "id_test": "like training; used only for testing",
-    "val": "shifted; used to choose the epoch",
-    "test": "shifted; used only for testing",
+    "id_val": " (like training; used for calibration)",
+    "id_test": " (like training; used only for testing)",
+    "val": " (shifted; used to choose the epoch)",
+    "test": " (shifted; used only for testing)",
 }
-"""What each split is for."""
-RULES = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "the last epoch"}
+"""What each split is used for."""
+CHOSEN = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "the last epoch"}
 """The epoch that each selection rule takes."""
 
 
@@ -86,11 +86,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
 
     metric, classes = report["metric"], report["classes"]
     rows = [
-        [
-            f"{name} ({PURPOSES[split]})" if PURPOSES[split] else name,
-            report["counts"][split],
-            report["splits"][split].get(metric),
-        ]
+        [f"{name}{USES[split]}", report["counts"][split], report["splits"][split].get(metric)]
         for split, name in SPLIT_NAMES.items()
     ]
     meaning = "accuracy: share of rows whose class is predicted correctly"
@@ -98,7 +94,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
         mean = ", averaged over targets" if len(classes) > 1 else ""
         meaning = f"ROC-AUC: how often a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
-    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({RULES[report['selection']]})"
+    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({CHOSEN[report['selection']]})"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())

@@ -95,10 +95,10 @@ def command(
                     failures = local.complete(missing, runs, jobs, threads, watch)
                 known = reproduce.known_records(plans, sources, runs)
             if (run or times_only) and (configs := reproduce.untimed(plans, known)):
-                from goodformer.engine.inference import measure
+                from goodformer.engine.inference import time_inference
 
                 options.limit_threads(threads)
-                measured = [measure(config, runs) for config in configs]
+                measured = [time_inference(config, runs) for config in configs]
         finally:  # finished runs are exported even if the rest is stopped
             if export:
                 reproduce.export(plans, runs, export, measured)

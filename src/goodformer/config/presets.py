@@ -130,18 +130,13 @@ def _preset(method: str, name: str) -> list[Tree]:
 
 
 def _settings(method: str) -> Tree:
-    """Return the default model and the presets of a method."""
+    """Return the default model and the presets of a method; those registered with it are checked."""
     check_name(METHODS.kind, method, METHODS)
-    if method in METHODS.presets:
-        return _registered(method)
-    try:
-        return read_settings(method)
-    except FileNotFoundError:
-        return PLAIN
-
-
-def _registered(method: str) -> Tree:
-    """Return the settings that were registered with a method, checked."""
+    if method not in METHODS.presets:
+        try:
+            return read_settings(method)
+        except FileNotFoundError:
+            return PLAIN
     given = METHODS.presets[method]
     read = read_yaml(given) if isinstance(given, Path) else dict(given)
     for key in read:

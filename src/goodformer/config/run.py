@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goodformer import files
 from goodformer.config import history
 from goodformer.data import DATASETS
 from goodformer.errors import InputError, check_name, unknown
@@ -194,10 +195,7 @@ def _checked_part(name: str, registry: Registry[Any], part: Any) -> dict[str, An
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the mapping in a YAML file."""
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise InputError(f"cannot read settings from {path} ({reason}); give a YAML file.") from None
+        values = yaml.safe_load(files.read_text(Path(path), "give a YAML file"))
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
     if not isinstance(values, dict):

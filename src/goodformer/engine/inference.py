@@ -1,7 +1,7 @@
-"""Prediction time of a method, measured with the selected weights of a finished run where there is one.
+"""Prediction time of a method, with the selected weights of its finished run or with untrained weights.
 
-Otherwise the weights are untrained. Statistics that predictions need, such as the mean entropy that GOODFormer
-restores, then come from some training graphs. This costs the same as trained weights wherever the number of operations
+With untrained weights, statistics that predictions need, such as the mean entropy that GOODFormer
+restores, come from some training graphs. This costs the same as trained weights wherever the number of operations
 depends on shapes only. GOODFormer's exact temperature is an exception: its Newton steps continue until each graph has
 converged, so their number depends on the logits. A record names the weights that were used.
 """
@@ -22,7 +22,7 @@ from goodformer.engine.store import BEST, Run
 from goodformer.engine.weights import load_weights
 
 
-def measure(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dict[str, Any]:
+def time_inference(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dict[str, Any]:
     """Return a record of the processor seconds that predicting the OOD test graphs takes.
 
     Args:

@@ -35,7 +35,7 @@ PATIENCE = 10.0
 class Status:
     """Progress of many runs.
 
-    Args:
+    Attributes:
         runs: Number of runs.
         ended: Number of runs that are finished or have failed.
         failed: Number of runs that have failed.

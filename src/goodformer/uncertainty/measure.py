@@ -89,10 +89,10 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
     }
 
 
-def save(run: Run, weights: str = "best", alpha: float = 0.05, score: str = DEFAULT) -> Uncertainty:
+def save(run: Run, weights: str = "best", alpha: float = 0.05) -> Uncertainty:
     """Fit the uncertainty of a run and write it beside the weights, so that predictions include it."""
     method, file = load_weights(run.weights(weights))
     splits = load_benchmark(**run.config.dataset).with_encodings(method.encodings).splits
-    found = Uncertainty.fit(method, sample(splits["train"]), splits["id_val"], score, alpha)
+    found = Uncertainty.fit(method, sample(splits["train"]), splits["id_val"], alpha=alpha)
     found.save(run.folder / weights, file.sha256)
     return found
