@@ -244,7 +244,7 @@ def test_classes_without_names_are_numbers() -> None:
     assert named(Task("binary", 1, "rocauc")).classes == {"label": ("0", "1")}
     several = named(Task("binary", 2, "rocauc"))
     assert several.classes == {"label_0": ("0", "1"), "label_1": ("0", "1")}
-    assert several.targets == ("label_0", "label_1")
+    assert tuple(several.classes) == ("label_0", "label_1")
     assert (several.smiles, several.molecular) == (None, False)
     assert (named(Task(), FEATURES).smiles, named(Task(), FEATURES).molecular) == ("smiles", True)
 
@@ -263,7 +263,7 @@ def test_classes_come_back_in_the_type_of_the_labels(kind: str, names: tuple[str
 def test_a_folder_of_the_previous_version_predicts_the_same_numbers() -> None:
     """The folder and its answers were written before `FittedModel` existed."""
     model = FittedModel.open(FITTED)
-    assert (model.smiles, model.classes, model.targets) == ("smiles", {"nitro": ("no", "yes")}, ("nitro",))
+    assert (model.smiles, model.classes) == ("smiles", {"nitro": ("no", "yes")})
     assert model.task == Task("binary", 1, "rocauc")
     assert model.features == FEATURES
     with (FITTED / "answers.csv").open(newline="") as file:

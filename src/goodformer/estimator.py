@@ -148,14 +148,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     def explain(self, X: Sequence[Any], folder: str | Path, k: int | None = None) -> dict[str, Any]:
         """Write pictures and edge scores into a folder; return the content of the file of scores."""
-        from goodformer.apply.explanation import write_explanation  # loads Matplotlib
-        from goodformer.explain.explanation import explain
+        from goodformer.apply.explanation import explain_graphs  # loads Matplotlib
 
         check_is_fitted(self)
         collection = _readable(X, self.model_)
-        found = explain(self.model_, collection.graphs, k=k, smiles=collection.smiles)
         parsed = None if collection.molecules is None else collection.molecules.binaries()
-        return write_explanation(self.model_, found, folder, k, molecules=parsed)
+        return explain_graphs(self.model_, collection.graphs, folder, k=k, smiles=collection.smiles, molecules=parsed)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted model, which ``goodformer predict`` and `load` read."""

@@ -118,11 +118,6 @@ class FittedModel:
         }
 
     @property
-    def targets(self) -> tuple[str, ...]:
-        """Names of the targets."""
-        return tuple(self.classes)
-
-    @property
     def class_values(self) -> list[NDArray[Any]]:
         """The classes of each target in the type of the labels given to `fit`."""
         names = [np.array(names) for names in self.classes.values()]

@@ -20,7 +20,7 @@ from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
 from goodformer.explain.explanation import Explanation, edge_scores, explain
 from goodformer.explain.record import plain
-from goodformer.fitted import FittedModel
+from goodformer.fitted import FittedModel, Predictions
 from goodformer.spec import SPLITS
 
 PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
@@ -46,6 +46,8 @@ def explain_graphs(
     measure: bool = True,
     form: str = "png",
     note: str = "",
+    molecules: Sequence[str | bytes | Data] | None = None,
+    known: tuple[Predictions, Sequence[Tensor], str] | None = None,
 ) -> dict[str, Any]:
     """Explain the predictions for graphs; write a picture and all scores into a folder.
 
@@ -64,31 +66,14 @@ def explain_graphs(
         measure: Whether to measure fidelity, which takes 12 predictions per graph.
         form: Format of pictures, ``png`` or ``svg``.
         note: A line below a picture of molecules.
+        molecules: What to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
+        known: Predictions, edge scores and their source, if the graphs are already predicted.
 
     Returns:
         The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc),
         ``fidelity``, and for every graph its prediction, edges (best first) and nodes.
     """
-    found = explain(model, graphs, names, k, smiles, measure)
-    return write_explanation(model, found, folder, k, about, picture_limit, single_pictures, form, note)
-
-
-def write_explanation(
-    model: FittedModel,
-    found: Explanation,
-    folder: str | Path,
-    k: int | None = None,
-    about: dict[str, Any] | None = None,
-    picture_limit: int = PICTURE_LIMIT,
-    single_pictures: bool = False,
-    form: str = "png",
-    note: str = "",
-    molecules: Sequence[str | bytes | Data] | None = None,
-) -> dict[str, Any]:
-    """Write picture and scores of an explanation; see `explain_graphs`.
-
-    ``molecules`` are what to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
-    """
+    found = explain(model, graphs, names, k, smiles, measure, known)
     place = Path(folder)
     files.make_folder(place)
     molecules = molecules or found.smiles
