@@ -38,7 +38,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     ``X`` is a sequence of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
     `explain` (which edges and atoms decide) and `domain_score` (how unlike the training graphs an input is).
 
-    `fit` holds out two parts of the graphs: a random one for calibration, and one that differs from the rest, as new
+    `fit` holds out two sets of graphs: a random one for calibration, and one that differs from the rest, as new
     data will, to choose the epoch. If no environments are given, the groups of the split serve as environments:
     scaffolds of molecules, sizes of other graphs.
 
@@ -49,7 +49,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
-        validation: Share of the graphs in each held-out part.
+        validation: Share of the graphs in each held-out set.
         random_state: Seed of everything random.
         device: cpu, gpu or auto.
         verbose: Whether to show progress bars.
@@ -59,7 +59,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             classes of each.
         model_: The fitted model.
         history_: One record per epoch.
-        split_: The part of each graph given to `fit`.
+        split_: The split of each graph given to `fit`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             codes = np.unique(given, return_inverse=True)[1]
             split = replace(split, env=torch.from_numpy(codes.astype(np.int64)))
         self.split_ = split
-        benchmark = assemble(collection, labels, split, "memory", split.by, {})  # its test parts are empty
+        benchmark = assemble(collection, labels, split, "memory", split.by, {})  # its test splits are empty
         overrides = [f"{name}={value}" for name, value in (self.settings or {}).items()]
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")

@@ -23,7 +23,7 @@ from goodformer.errors import InputError
 from goodformer.methods.base import Method, class_scores
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
-from goodformer.uncertainty.observe import look, sample
+from goodformer.uncertainty.observe import observe_batch, sample
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
 
 MEANING = "meaning"
@@ -212,7 +212,7 @@ class FittedModel:
             if prediction.edge_scores is not None:
                 scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[places].tolist())
             if known:
-                unusual.append(known.unusual(look(self.method, batch, prediction, known.embeds)))
+                unusual.append(known.unusual(observe_batch(self.method, batch, prediction, known.embeds)))
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
         z = torch.cat(logits)[back]
         raw = torch.cat(unusual)[back] if unusual else None

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from goodformer.draw.palette import FOUND, TRUE
 from goodformer.draw.subgraphs import REST, SCALE, Sketch, _crossings, draw_subgraphs, sketch, subgraph_figure
-from goodformer.explain.record import edge_record
+from goodformer.explain.explanation import edge_record
 from goodformer.explain.subgraph import score_edges
 from goodformer.registry import InputError
 

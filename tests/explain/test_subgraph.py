@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
-from goodformer.explain.record import edge_record
+from goodformer.explain.explanation import edge_record
 from goodformer.explain.subgraph import Undirected, score_edges, shades
 from goodformer.registry import InputError
 from tests.nn.graphs import random_graph

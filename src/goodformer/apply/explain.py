@@ -19,8 +19,7 @@ from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError, check_name
-from goodformer.explain.explanation import edge_scores
-from goodformer.explain.record import plain
+from goodformer.explain.explanation import edge_scores, plain
 from goodformer.explain.subgraph import Undirected
 from goodformer.fitted import FittedModel, Predictions
 

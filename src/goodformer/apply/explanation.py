@@ -18,8 +18,7 @@ from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.store import Run
 from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
-from goodformer.explain.explanation import Explanation, edge_scores, explain
-from goodformer.explain.record import plain
+from goodformer.explain.explanation import Explanation, edge_scores, explain, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.spec import SPLITS
 

@@ -111,7 +111,7 @@ def fit_file(
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
         config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides)
-        check_parts(config, benchmark)  # before the warnings: an error makes them pointless
+        check_splits(config, benchmark)  # before the warnings: an error makes them pointless
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
@@ -166,12 +166,12 @@ def fit_benchmark(
     config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
 ) -> tuple[FittedModel, Run]:
     """Train a run and fit the uncertainty of its best weights to ID validation graphs."""
-    check_parts(config, benchmark)
+    check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
 
 
-def check_parts(config: RunConfig, benchmark: Benchmark) -> None:
+def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
     """Raise, before training, if no graphs are left to choose the epoch or to calibrate."""
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):

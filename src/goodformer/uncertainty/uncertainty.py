@@ -69,7 +69,7 @@ class Uncertainty:
 
     @classmethod
     def fit(cls, method: Method, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
-        """Fit all three parts to graphs that carry the method's encodings.
+        """Fit calibration, domain score and conformal sets to graphs that carry the method's encodings.
 
         Args:
             method: A trained method.
@@ -86,7 +86,7 @@ class Uncertainty:
 
     @classmethod
     def learn(cls, task: Task, train: Seen, id_val: Seen, score: str = DEFAULT, alpha: float = 0.05) -> Self:
-        """Fit all three parts to outputs that are already computed; see `fit`."""
+        """Fit the same to outputs that are already computed; see `fit`."""
         chosen = _check(score, alpha)
         if score not in available(id_val):
             raise InputError(f"this method has no score {score}; choose one of {', '.join(available(id_val))}.")
