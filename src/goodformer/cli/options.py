@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from goodformer.cli.output import Format
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder of the runs.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or the start of its name or id.")]
@@ -29,6 +31,14 @@ Config = Annotated[
     typer.Option("--config", metavar="FILE", help="YAML file with dataset, model, method, training, seed, preset."),
 ]
 Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Settings by name: default, paper or as_published.")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Format of tables; default: by the extension of the file, or text.")
+]
+
+
+def record_sources(given: list[Path] | None) -> list[Path]:
+    """Return the files and folders of records: those given, else the folder ``results`` if it exists."""
+    return given or ([RESULTS] if RESULTS.is_dir() else [])
 
 
 def limit_threads(threads: int) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.compare import Format, FormatOption, chosen_format, print_or_save, record_sources, watching
 from goodformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def command(
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
     ] = None,
-    form: FormatOption = None,
+    form: options.FormatOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write the tables here, or the figure (png, svg, pdf)."),
@@ -69,18 +68,18 @@ def command(
     """
     from goodformer.report import artefacts, reproduce
 
-    sources = record_sources(records)
+    sources = options.record_sources(records)
     if page:
         output.page(page, reproduce.write(sources or [options.RESULTS], page))
         return
     if name is None:
-        _list(sources, runs, seeds, as_json or form is Format.json)
+        _list(sources, runs, seeds, as_json or form is output.Format.json)
         return
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
     one = artefacts.artefact(name)
     plans = artefacts.narrowed(one.tables(budget, seeds), dataset, methods)
-    written = chosen_format(form, None if one.drawn else out)
+    written = output.chosen_format(form, None if one.drawn else out)
     failures: dict[str, str] = {}
     measured: list[dict[str, Any]] = []
     with output.working():
@@ -91,7 +90,7 @@ def command(
             if missing:
                 from goodformer.executors import local
 
-                with watching(quiet) as watch:
+                with output.watching(quiet) as watch:
                     failures = local.complete(missing, runs, jobs, threads, watch)
                 known = reproduce.known_records(plans, sources, runs)
             if (run or times_only) and (configs := reproduce.untimed(plans, known)):
@@ -106,12 +105,12 @@ def command(
         if one.drawn and out:
             _draw(one.folders, plans, report, runs, out)
     made = {
-        Format.text: lambda: reproduce.text(report, output.width()),
-        Format.markdown: lambda: reproduce.markdown(report),
-        Format.latex: lambda: reproduce.latex(report),
-        Format.json: lambda: output.document_text(report),
+        output.Format.text: lambda: reproduce.text(report, output.width()),
+        output.Format.markdown: lambda: reproduce.markdown(report),
+        output.Format.latex: lambda: reproduce.latex(report),
+        output.Format.json: lambda: output.document_text(report),
     }
-    print_or_save(made, written, None if one.drawn else out, as_json)
+    output.print_or_save(made, written, None if one.drawn else out, as_json)
     _warn(sources)
     for identity, reason in failures.items():
         typer.echo(f"run {identity} failed: {reason}", err=True)
