@@ -20,7 +20,7 @@ def command(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per row.")] = 3,
     budget: Annotated[str, typer.Option(help=f"The same for all rows: {options.BUDGETS}.")] = "compare",
     overrides: options.Set = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")] = 2,
+    jobs: options.Jobs = 2,
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
     records: Annotated[
@@ -28,9 +28,7 @@ def command(
         typer.Option(metavar="FILE", help="Also use the runs of these records; default with --table-only: results."),
     ] = None,
     table_only: Annotated[bool, typer.Option("--table-only", help="Train nothing.")] = False,
-    export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
-    ] = None,
+    export: options.Export = None,
     form: options.FormatOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the table here; - is stdout.")

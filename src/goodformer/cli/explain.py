@@ -28,7 +28,7 @@ def command(
             min=1, help="Edges to choose; default: the number of true edges if known, otherwise one third of the edges."
         ),
     ] = None,
-    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    smiles: options.SmilesAsTrained = None,
     form: Annotated[
         str, typer.Option("--format", help="Tables of a file's scores as csv, tsv, parquet, json or jsonl.")
     ] = "csv",

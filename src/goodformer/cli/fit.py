@@ -12,11 +12,11 @@ from goodformer.cli import options, output
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    data: options.DataFile,
     target: Annotated[
         list[str], typer.Option("--target", "-t", help="Column to predict; repeat it for several targets.")
     ],
-    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    smiles: options.Smiles = "smiles",
     split: Annotated[
         str,
         typer.Option(
@@ -26,13 +26,13 @@ def command(
     ] = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
-    model: Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")] = None,
+    model: options.Model = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="Settings by name.")] = "default",
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; by default adapted to the number of rows.")] = None,
     runs: options.Runs = Path("runs"),
-    device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
+    device: options.Device = "cpu",
     threads: options.Threads = 1,
     quiet: options.Quiet = False,
     as_json: options.Json = False,

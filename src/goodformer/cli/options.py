@@ -15,12 +15,21 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or 
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
+DataFile = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")]
+Smiles = Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")]
+SmilesAsTrained = Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")]
+Model = Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")]
 Weights = Annotated[str, typer.Option(help="Weights to use: best (by the selection rule) or last.")]
 RESULTS = Path("results")
 """Default folder of records."""
 BUDGETS = "full, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")]
+Export = Annotated[
+    Path | None, typer.Option("--export", metavar="FILE", help="Add the records of finished runs to this file.")
+]
 Threads = Annotated[int, typer.Option(min=1, help="Threads per process.")]
 Set = Annotated[
     list[str] | None,

@@ -12,11 +12,11 @@ from goodformer.cli import options, output
 
 def command(
     model: options.ModelName,
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    data: options.DataFile,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: .csv, .tsv, .parquet, .json or .jsonl.")
     ] = Path("answers.csv"),
-    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    smiles: options.SmilesAsTrained = None,
     sets: Annotated[
         float | None,
         typer.Option(min=0.5, max=0.999, help="Also write conformal sets with this coverage."),

@@ -32,15 +32,13 @@ def command(
     times_only: Annotated[
         bool, typer.Option("--times-only", help="Measure inference times without a record; train nothing.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")] = 2,
+    jobs: options.Jobs = 2,
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
     records: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Records, a file or folder; default: results.")
     ] = None,
-    export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
-    ] = None,
+    export: options.Export = None,
     form: options.FormatOption = None,
     out: Annotated[
         Path | None,

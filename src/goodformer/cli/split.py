@@ -11,11 +11,11 @@ from goodformer.cli import options, output
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    data: options.DataFile,
     by: Annotated[
         str, typer.Option(metavar="HOW", help="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
     ] = "auto",
-    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    smiles: options.Smiles = "smiles",
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
     ] = None,
