@@ -50,13 +50,11 @@ def command(
     with output.working():
         from goodformer.engine.store import Run
         from goodformer.report.uncertainty import export as export_record
-        from goodformer.uncertainty import measure
+        from goodformer.uncertainty.measure import measure_run
 
         options.limit_threads(threads)
         run = Run.open(str(name), runs)
-        record = measure.measure_run(run, weights, alpha, level)
-        if save:
-            measure.save(run, weights, alpha)
+        record = measure_run(run, weights, alpha, level, save)
         if export:
             typer.echo(f"{export}: {export_record(record, export)} records", err=True)
     output.document(record) if as_json else _show(run.folder.name, record)
