@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodformer import files
-from goodformer.errors import InputError, unknown
+from goodformer.errors import InputError, check_name, unknown
 from goodformer.settings import Description, Setting, describe, first_mistake, load, settings_model, validate
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ class Registry(Generic[T]):
 
     def _entry(self, name: str) -> str | Callable[..., T]:
         load_plugins()
-        if name not in self._entries:
-            raise unknown(self.kind, name, self._entries)
+        check_name(self.kind, name, self._entries)
         return self._entries[name]
 
     def describe(self, name: str) -> Description:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, separator_note
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.registry import InputError
 
 BLOCK = 1024
 """Rows that are read, predicted and written at a time."""

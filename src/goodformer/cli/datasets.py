@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
 
 LONG = 32
@@ -105,7 +106,6 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
     from goodformer.data import DATASETS, load_benchmark
     from goodformer.data.acquire import NotAtHand
     from goodformer.data.listing import HINTS
-    from goodformer.errors import InputError
 
     lines = map(parse_assignment, overrides)
     settings = {".".join(path).removeprefix("dataset."): value for path, value in lines}

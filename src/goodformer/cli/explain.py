@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.fit import show_problems
+from goodformer.errors import InputError
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
             min=1, help="Edges to choose; default: the number of true edges if known, otherwise one third of the edges."
         ),
     ] = None,
-    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    smiles: options.SmilesAsTrained = None,
     form: Annotated[
         str, typer.Option("--format", help="Tables of a file's scores as csv, tsv, parquet, json or jsonl.")
     ] = "csv",
@@ -61,10 +61,7 @@ def command(
     Fidelity is the drop in probability without the chosen edges, and with them alone, compared with random edges.
     """
     with output.working():
-        from goodformer.cli.locate import limit_threads
-        from goodformer.registry import InputError
-
-        limit_threads(threads)
+        options.limit_threads(threads)
         if data is not None:
             from goodformer.apply.explain import explain_file
             from goodformer.fitted import FittedModel
@@ -77,9 +74,9 @@ def command(
                 report = explain_file(FittedModel.open(name, runs, weights), data, out, count, k, form, smiles, watch)
         else:
             from goodformer.apply.explanation import explain_agreement, explain_run
-            from goodformer.engine.store import Run
+            from goodformer.engine.store import MODEL, Run
 
-            if (Path(name) / "model.json").is_file():
+            if (Path(name) / MODEL).is_file():
                 raise InputError(f"{name} is a fitted model, which has no graphs of its own; name a FILE to explain.")
             run, others = Run.open(name, runs), [Run.open(other, runs) for other in against or []]
             report = explain_run(run, out, split or "test", count, k, weights)
@@ -102,10 +99,8 @@ def _show(report: dict[str, Any]) -> None:
     heads = ["graph", "label", "predicted", "true edges among the best"]
     kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
     output.table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
-    if report.get("unreadable"):
-        show_problems(report)
-    for note in report.get("notes", []):
-        typer.echo(f"note: {note}")
+    output.problems(report)
+    output.notes(report)
     fidelity, agreement = report["fidelity"] or {}, report.get("agreement") or {}
     if fidelity.get("removed") is not None:
         words = "drop in probability without the chosen edges {removed:.3f} (random edges {random_removed:.3f}), "

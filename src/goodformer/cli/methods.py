@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import unknown
 
 app = typer.Typer(name="methods", invoke_without_command=True)
 
@@ -63,7 +64,6 @@ def show_one(
       goodformer train good-motif --set model.dim=64 --set method.entropy_weight=0
     """
     from goodformer.cli import cards
-    from goodformer.errors import unknown
     from goodformer.methods import METHODS
     from goodformer.models import MODELS
 

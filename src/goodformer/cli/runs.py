@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 
 app = typer.Typer(name="runs", invoke_without_command=True)
 
@@ -50,7 +51,6 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
       goodformer runs list --runs quickstart --json
     """
     from goodformer.engine.store import list_runs
-    from goodformer.registry import InputError
     from goodformer.report.table import Table
 
     _check_folder(runs)
@@ -116,7 +116,6 @@ def export(
     import json
 
     from goodformer.engine.store import Run, export_results, list_runs
-    from goodformer.registry import InputError
 
     _check_folder(runs)
     chosen = [Run.open(name, runs) for name in names] if names else list_runs(runs)
@@ -146,7 +145,6 @@ def table(
       goodformer runs table
       goodformer runs table --results results --write docs/results.md
     """
-    from goodformer.registry import InputError
     from goodformer.report import results as page
     from goodformer.report.records import read_records
 
@@ -155,14 +153,13 @@ def table(
         there = f"{results} contains no record of a run" if results.exists() else f"there is no folder {results}"
         raise InputError(f"{there}; give a folder of files that goodformer runs export -o FILE.jsonl wrote.")
     if write:
-        typer.echo(f"{write} {'rewritten' if page.write(results, write) else 'is up to date'}", err=True)
+        output.page(write, page.write(results, write))
     else:
         typer.echo(page.markdown(found))
 
 
 def _check_folder(runs: Path) -> None:
     """Refuse a missing folder, unless it is the default one."""
-    from goodformer.registry import InputError
 
     if not runs.is_dir() and runs != RUNS:
         raise InputError(f"there is no folder {runs}; name the folder of runs with --runs.")

@@ -16,7 +16,7 @@ def command(
     domain: Annotated[str | None, typer.Option(help="What shifts, e.g. basis or size.")] = None,
     shift: Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none.")] = None,
     method: Annotated[str | None, typer.Option(help="Method; see goodformer methods. Default: goodformer.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")] = None,
+    model: options.Model = None,
     preset: options.Preset = None,
     config: options.Config = None,
     overrides: options.Set = None,
@@ -26,7 +26,7 @@ def command(
         str | None, typer.Option(help=f"What cuts graphs and epochs: {options.BUDGETS}. Default: full.")
     ] = None,
     runs: options.Runs = Path("runs"),
-    device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
+    device: options.Device = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="Processes that train the run together.")] = 1,
     threads: options.Threads = 1,
     test_chosen: Annotated[

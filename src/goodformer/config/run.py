@@ -13,11 +13,14 @@ from typing import Any, ClassVar, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goodformer import files
 from goodformer.config import history
 from goodformer.data import DATASETS
+from goodformer.errors import InputError, check_name, unknown
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, first_mistake, unknown
+from goodformer.registry import Registry
+from goodformer.settings import first_mistake
 
 Kind = Literal["none", "ema", "swa"]
 """How the weights are averaged along training."""
@@ -36,8 +39,7 @@ class Checked(BaseModel):
 
     def __init__(self, **values: Any) -> None:
         for name in values:
-            if name not in type(self).model_fields:
-                raise unknown(f"setting of {self.where}", name, type(self).model_fields)
+            check_name(f"setting of {self.where}", name, type(self).model_fields)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -193,10 +195,7 @@ def _checked_part(name: str, registry: Registry[Any], part: Any) -> dict[str, An
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the mapping in a YAML file."""
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise InputError(f"cannot read settings from {path} ({reason}); give a YAML file.") from None
+        values = yaml.safe_load(files.read_text(Path(path), "give a YAML file"))
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
     if not isinstance(values, dict):

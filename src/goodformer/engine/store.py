@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from goodformer import files
 from goodformer.config.run import RunConfig
-from goodformer.registry import InputError
+from goodformer.errors import InputError, check_name
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
 MODEL, BEST, LAST = "model.json", "best", "last"
@@ -84,6 +84,13 @@ class Run:
     def finished(self) -> bool:
         """Whether the run is complete."""
         return (self.folder / SUMMARY).is_file()
+
+    def weights(self, which: str = "best") -> Path:
+        """Return the folder of saved weights: of the selected epoch (``best``) or of the latest one (``last``)."""
+        check_name("weights", which, (BEST, LAST))
+        if not (self.folder / which).is_dir():
+            raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
+        return self.folder / which
 
     def tidy(self) -> None:
         """Remove the folder of a run whose settings could not be built."""

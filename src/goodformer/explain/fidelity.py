@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.subgraph import Undirected
-from goodformer.registry import InputError
 from goodformer.spec import Task
 
 Predict = Callable[[GraphSet], Tensor]
