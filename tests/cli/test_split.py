@@ -69,9 +69,9 @@ def test_a_split_needs_no_target(command: Command, data: Path) -> None:
         (["-o", "none/split.json"], "none/split.json"),
         (["--picture", "split.txt"], "suffix"),
         (["--target", "y", "--by", "column:y"], "y"),
-        (["-o", "mine.csv"], "would replace"),
-        (["-o", "./linked.csv"], "would replace"),
-        (["--picture", "mine.csv"], "would replace"),
+        (["-o", "mine.csv"], "mine.csv"),
+        (["-o", "./linked.csv"], "mine.csv"),
+        (["--picture", "mine.csv"], "mine.csv"),
     ],
 )
 def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: list[str], word: str) -> None:
