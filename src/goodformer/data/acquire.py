@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import sys
@@ -12,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
+from goodformer.data.digest import digest
 from goodformer.files import cache_folder
 from goodformer.registry import InputError
 
@@ -90,8 +90,7 @@ def _places(folder: Path | None) -> list[Path]:
 def _check(path: Path, source: PublicFile) -> None:
     """Raise an error if the file has the wrong content."""
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = digest(path)
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror}); make it readable or remove it.") from None
     if source.sha256 is not None and found != source.sha256:

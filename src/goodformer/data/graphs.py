@@ -223,6 +223,14 @@ def each_way_once(edges: npt.NDArray[np.int64], nodes: int) -> tuple[npt.NDArray
     return np.concatenate([once, alone]), np.arange(len(once) + len(alone)) >= len(once)
 
 
+def both_ways(edges: npt.NDArray[np.int64], nodes: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the edges of `each_way_once` ordered by source and target (2, E), and the given edge of each (E,)."""
+    chosen, turned = each_way_once(edges, nodes)
+    u, v = np.where(turned, edges[::-1, chosen], edges[:, chosen])
+    order = np.lexsort((v, u))
+    return np.stack([u, v])[:, order], chosen[order]
+
+
 def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
     """Return the numbers start_i .. stop_i - 1 of all i in one row, and where each stretch begins (b + 1,)."""
     counts = stop - start  # (b,)

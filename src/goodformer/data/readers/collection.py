@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.features import check_features
-from goodformer.data.graphs import GraphSet, each_way_once
+from goodformer.data.graphs import GraphSet, bounds, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.json_lines import table_of
 from goodformer.registry import InputError
@@ -139,7 +139,7 @@ def both_directions(graphs: GraphSet) -> GraphSet:
     edge = {name: value.index_select(int(name == "index"), picked) for name, value in graphs.edge.items()}
     edge["index"] = torch.where(flipped, edge["index"].flip(0), edge["index"])  # (2, E)
     counts = torch.from_numpy(np.bincount(graph[chosen], minlength=len(graphs)))
-    return GraphSet(graphs.node, edge, graphs.graph, graphs.node_ptr, torch.nn.functional.pad(counts.cumsum(0), (1, 0)))
+    return GraphSet(graphs.node, edge, graphs.graph, graphs.node_ptr, bounds(counts))
 
 
 def cast_features(graphs: GraphSet, features: FeatureSpec) -> GraphSet:
@@ -210,11 +210,11 @@ def _attribute(values: list[Any], name: str, where: str) -> Tensor | None:
 
 def _described(graphs: GraphSet, bare: bool) -> FeatureSpec:
     """Infer node and edge features from the graphs."""
-    node = Features() if bare else _told(graphs.node["x"], "x")
-    return FeatureSpec(node, _told(graphs.edge["attr"], "edge_attr") if "attr" in graphs.edge else Features())
+    node = Features() if bare else _inferred(graphs.node["x"], "x")
+    return FeatureSpec(node, _inferred(graphs.edge["attr"], "edge_attr") if "attr" in graphs.edge else Features())
 
 
-def _told(values: Tensor, name: str) -> Features:
+def _inferred(values: Tensor, name: str) -> Features:
     """Return categorical features for integers, continuous ones for real numbers."""
     if values.is_floating_point():
         return Features.continuous(values.shape[1])

@@ -79,11 +79,6 @@ class Labels:
         """Names of the target columns."""
         return tuple(self.classes)
 
-    @property
-    def labelled(self) -> Tensor:
-        """Which rows have at least one known label (R,)."""
-        return labelled(self.y)
-
 
 def labelled(y: Tensor) -> Tensor:
     """Return which rows of labels (R,) or (R, T) have at least one known label (R,)."""

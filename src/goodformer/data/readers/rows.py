@@ -421,13 +421,12 @@ class _ParquetFormat:
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._waiting.append(columns)
         # Blocks wait until every column has a value that shows its type, up to a limit.
-        if self._writer is not None or self._told() or len(self._waiting) > MOST_WAITING:
+        if self._writer is not None or len(self._waiting) > MOST_WAITING or all(map(self._values, self._columns)):
             self._flush()
 
-    def _told(self) -> bool:
-        """Return whether every column has a value in some waiting block."""
-        blocks = self._waiting
-        return all(any(value is not None for block in blocks for value in block[name]) for name in self._columns)
+    def _values(self, name: str) -> list[Any]:
+        """Return the values of a column in the waiting blocks that are not None."""
+        return [value for block in self._waiting for value in block[name] if value is not None]
 
     def _flush(self) -> None:
         import pyarrow as pa  # type: ignore[import-untyped]
@@ -444,17 +443,13 @@ class _ParquetFormat:
     def _type(self, name: str) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        kinds = {type(value) for block in self._waiting for value in block[name] if value is not None}
+        values = self._values(name)
+        kinds = set(map(type, values))
         if kinds == {bool}:
             return pa.bool_()
         if kinds == {int}:
-            return pa.int64() if self._fits(name) else pa.string()
+            return pa.int64() if all(-(2**63) <= value < 2**63 for value in values) else pa.string()
         return pa.float64() if kinds and kinds <= {int, float} else pa.string()
-
-    def _fits(self, name: str) -> bool:
-        """Return whether all integers of a column fit into 64 bits."""
-        numbers = (value for block in self._waiting for value in block[name] if value is not None)
-        return all(-(2**63) <= value < 2**63 for value in numbers)
 
     def close(self) -> None:
         self._flush()
