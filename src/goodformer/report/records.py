@@ -61,6 +61,14 @@ def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
     return [run for run in runs if run.finished]
 
 
+def known_records(
+    sources: Sequence[Path], configs: Iterable[RunConfig] = (), root: Path | None = None
+) -> dict[str, Record]:
+    """Return records by id, from files and folders of records and from the folders of finished runs, which win."""
+    runs = [] if root is None else finished(configs, root)
+    return records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
+
+
 class Mean(NamedTuple):
     """Mean and standard deviation (n - 1; None for a single value) of ``known`` values."""
 

@@ -28,6 +28,8 @@ NAMED = ("name", "domain", "shift", "bias", "larger", *VARIANT)
 """Settings of a data set that do not count as changes of a preset."""
 KEY = ("method", "model", "preset", "budget", "epochs", "selection")
 """Entries that the runs of one row have in common."""
+BESIDE = ("id_test", "ood_val", "precision_at_10", "edge_auc")
+"""Metrics shown after OOD test and the paper's number."""
 SHOWN_ELSEWHERE = (
     *("dataset.name", "dataset.graphs", "model.name", "method.name"),
     *("training.epochs", "training.selection"),
@@ -77,10 +79,9 @@ def _table(benchmark: Key, records: Sequence[Record]) -> Table:
     baselines = [_baseline(key["budget"], groups) for key in keys]
     columns = [
         ("method", [Cell(_label(key)) for key in keys]),
-        ("OOD test", [_mean("ood_test", some) for some in rows]),
+        ("OOD test", [METRICS["ood_test"].cell(some) for some in rows]),
         ("paper", [_published(some[0], key["preset"]) for key, some in zip(keys, rows, strict=True)]),
-        *((METRICS[name].head, [_mean(name, some) for some in rows]) for name in ("id_test", "ood_val")),
-        *((METRICS[name].head, [_mean(name, some) for some in rows]) for name in ("precision_at_10", "edge_auc")),
+        *((metric.head, [metric.cell(some) for some in rows]) for metric in map(METRICS.__getitem__, BESIDE)),
         ("s/epoch (x ERM)", [_cost(some, base) for some, base in zip(rows, baselines, strict=True)]),
     ]
     columns = [(head, cells) for head, cells in columns if any(cell.text != ABSENT for cell in cells)]
@@ -138,12 +139,6 @@ def _settings(config: RunConfig) -> dict[str, Any]:
     parts = ("dataset", "model", "method", "training")
     paths = {f"{part}.{name}": value for part in parts for name, value in tree[part].items()}
     return {path: value for path, value in paths.items() if path not in SHOWN_ELSEWHERE}
-
-
-def _mean(name: str, records: Sequence[Record]) -> Cell:
-    metric = METRICS[name]
-    mean = metric.over(records)
-    return Cell.mean(mean.mean, mean.std, metric.digits)
 
 
 def _published(record: Record, preset: str) -> Cell:
