@@ -115,10 +115,11 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
             raise InputError(f"data set {name} lacks its {missing[0]}; it is {HINTS[name]}.")
         return {"hint": HINTS[name]}
     from goodformer.data import cards
+    from goodformer.draw import canvas
     from goodformer.draw import card as card_picture
 
     if picture is not None:
-        card_picture.check_format(picture)
+        canvas.check_format(picture)
     try:
         bench = load_benchmark(name, **settings)
     except NotAtHand as error:

@@ -123,7 +123,7 @@ def command(
 def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any], runs: Path, out: Path) -> None:
     """Draw a figure from the weights of run folders, or from the tables of a report."""
     from goodformer.draw import artefacts as pictures
-    from goodformer.draw.subgraphs import save
+    from goodformer.draw.canvas import save
     from goodformer.registry import InputError
     from goodformer.report import reproduce
     from goodformer.report.artefacts import REFERENCE

@@ -18,7 +18,7 @@ from goodformer.data import load_benchmark
 from goodformer.data.acquire import obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks import sentence
-from goodformer.data.benchmarks.parse import load_model, sentence_graphs
+from goodformer.data.benchmarks.parse import load_model, parse
 from goodformer.data.benchmarks.sentence import (
     Corpus,
     Sentences,
@@ -126,7 +126,7 @@ def test_every_sentence_is_in_the_part_of_its_length(files: Path) -> None:
 def test_graphs_and_labels_are_those_of_the_text(files: Path, shift: str) -> None:
     benchmark = load_benchmark("good-sst2", vectors="en_tiny", shift=shift)
     texts, labels = made_texts()
-    graphs = sentence_graphs(texts, "en_tiny")
+    graphs = parse(texts, "en_tiny").with_vectors()
     expected = Counter(
         data.x.numpy().tobytes() + data.edge_index.numpy().tobytes() + np.int64(label).tobytes()
         for data, label in zip(graphs, labels, strict=True)
@@ -158,7 +158,7 @@ def test_under_a_concept_shift_the_tie_of_length_and_class_turns_round(files: Pa
 def test_twitter_puts_the_target_in_and_counts_classes_from_zero(files: Path) -> None:
     benchmark = load_benchmark("good-twitter", vectors="en_tiny")
     texts, labels = made_texts()
-    graphs = sentence_graphs([f"{text} film" for text in texts], "en_tiny")
+    graphs = parse([f"{text} film" for text in texts], "en_tiny").with_vectors()
     expected = Counter(
         data.x.numpy().tobytes() + data.edge_index.numpy().tobytes() + np.int64((label + len(text)) % 3).tobytes()
         for data, text, label in zip(graphs, texts, labels, strict=True)
@@ -421,7 +421,7 @@ def test_real_tweets_are_split_almost_as_published() -> None:
     texts, labels = real_texts(sentence.TWITTER)
     nlp = load_model(real_model())
     lengths = np.array([len(nlp.make_doc(text)) for text in texts])
-    sentences = Sentences(np.array(labels), lengths, lambda rows: sentence_graphs(["x"]), {})
+    sentences = Sentences(np.array(labels), lengths, lambda rows: parse(["x"]).with_vectors(), {})
     counts = sentence._split(sentences, "covariate", 0).counts()
     assert counts == {"train": 2_589, "id_val": 554, "id_test": 554, "val": 1_784, "test": 1_459}
     published = dict(zip(("train", "val", "test"), sentence.TWITTER.published, strict=True))
