@@ -103,7 +103,7 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
     """Load a data set and count its splits, or return a hint if its files are missing; draw the picture."""
     from goodformer.config.run import parse_assignment
     from goodformer.data import DATASETS, load_benchmark
-    from goodformer.data.acquire import NotAtHand
+    from goodformer.data.acquire import DataNotFound
     from goodformer.data.listing import HINTS
     from goodformer.errors import InputError
 
@@ -122,7 +122,7 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
         canvas.check_format(picture)
     try:
         bench = load_benchmark(name, **settings)
-    except NotAtHand as error:
+    except DataNotFound as error:
         if picture is not None:
             raise
         return {"hint": f"Splits and statistics cannot be shown: {error}"}

@@ -40,7 +40,7 @@ class PublicFile:
     about: str
 
 
-class NotAtHand(InputError):
+class DataNotFound(InputError):
     """A data file that was not found and cannot be downloaded."""
 
 
@@ -76,7 +76,7 @@ def obtain(source: PublicFile, folder: Path | None = None) -> Path:
                 _check(path, source)
                 return path
     if not source.url:
-        raise NotAtHand(_missing(source, places, "has no download address"))
+        raise DataNotFound(_missing(source, places, "has no download address"))
     return _download(source, places)
 
 
@@ -116,7 +116,7 @@ def _download(source: PublicFile, places: list[Path]) -> Path:
     try:
         return Path(store.fetch(source.file, downloader=fetch))
     except (ValueError, OSError) as error:  # what goes wrong on the network is an OSError, too
-        raise NotAtHand(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
+        raise DataNotFound(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
 
 
 def _short(error: Exception) -> str:

@@ -24,7 +24,8 @@ from torch_geometric.utils import to_networkx
 
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.rows import Block, RowWriter, join, read_blocks, read_collection, separator_note
-from goodformer.data.splits.splitters import distance_report, make_split
+from goodformer.data.splits.distance import distance_report
+from goodformer.data.splits.splitters import make_split
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 

@@ -50,11 +50,11 @@ def good_hiv(
 
     Splits:
         covariate: molecules sorted by scaffold string (or by number of atoms, the largest first), cut at 80 % and 90 %
-        where the next domain begins, then 10 % of all leave train at random as id_val and as id_test. concept: three
+        where the next domain begins; id_val and id_test, 10 % of all each, are drawn from train. concept: three
         groups of training molecules, one of test, and val with the rest; in the first half of the domains (the rows
         sorted by scaffold, or by size with the smallest first) an active molecule is taken into the training groups
-        with probability .95, .9, .85 and an inactive one with the rest to 1, in the second half the other way round,
-        and in test (.95) everything turned. 15 % of these training molecules each are id_val and id_test. none: 60 %
+        with probability .95, .9, .85 and an inactive one with 1 minus that; in the second half it is the reverse, and
+        in test (.95) both are reversed. id_val and id_test are 15 % of these training molecules each. none: 60 %
         train and 10 % each of the others; GOOD has one val and one test of 20 % here, which are halved.
     Input:
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
@@ -64,9 +64,9 @@ def good_hiv(
     Task: 1 binary target, ROC-AUC.
     Domain:
         scaffold: the number of the Murcko scaffold among all of them in the order of their SMILES, 0 without a ring.
-        size: the number of atoms. ``env``: neighbouring training domains joined to at most ten of about as many
-        molecules each, numbered from 0; under a concept shift the three training groups. GOOD numbers ten random
-        stretches of its shuffled training molecules instead, which are unrelated to the domain.
+        size: the number of atoms. ``env``: neighbouring training domains merged into at most ten environments of
+        similar size, numbered from 0; under a concept shift the three training groups. GOOD's environments are ten
+        random groups of training molecules instead, which are unrelated to the domain.
     Source:
         Wu et al., MoleculeNet, Chemical Science 2018, from the AIDS antiviral screen of the US National Cancer
         Institute; split after Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.

@@ -129,7 +129,7 @@ def good_sst2(
 
     Splits:
         covariate: sentences in the order of their length, cut at 50 % and 75 % moved to the next length (train up to
-        7 tokens, val 8 to 14, test from 15 on); 15 % of the short ones each leave as id_val and id_test. concept:
+        7 tokens, val 8 to 14, test from 15 on); id_val and id_test are 15 % of the short ones each. concept:
         lengths of the shorter half go with one class in training and with the other in test. none: 60 % in train,
         10 % in each other split.
     Input:
@@ -140,8 +140,8 @@ def good_sst2(
         0 negative, 1 positive; the score is accuracy.
     Task: 2 classes, accuracy.
     Domain:
-        The number of tokens. ``env``: neighbouring training lengths joined to at most ten of about as many sentences
-        each, numbered from 0; under a concept shift the three groups of training sentences of different bias.
+        The number of tokens. ``env``: neighbouring training lengths merged into at most ten environments of similar
+        size, numbered from 0; under a concept shift the three groups of training sentences of different bias.
     Source:
         Text: SST-2 of Socher et al., Recursive Deep Models for Semantic Compositionality over a Sentiment Treebank,
         EMNLP 2013, all 70,042 rows of train, dev and test. Ready-made graphs: Graph-SST2 of Yuan et al., Explainability
@@ -167,8 +167,8 @@ def good_twitter(
 
     Splits:
         covariate: tweets in the order of their length, cut at 50 % and 75 % moved to the next length (train up to
-        22 tokens, val 23 to 27, test from 28 on); 15 % of the short ones each leave as id_val and id_test. concept and
-        none: as `good_sst2`.
+        22 tokens, val 23 to 27, test from 28 on); id_val and id_test are 15 % of the short ones each. concept and none:
+        as `good_sst2`.
     Input:
         As `good_sst2`; the target of the opinion stands in the text in place of its mark $T$.
     Label:
