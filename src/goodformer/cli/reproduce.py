@@ -79,7 +79,7 @@ def command(
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
     one = artefacts.artefact(name)
-    plans = artefacts.narrowed(one.tables(budget, seeds), dataset, methods)
+    plans = artefacts.narrowed(one.plans(budget, seeds), dataset, methods)
     written = chosen_format(form, None if one.drawn else out)
     failures: dict[str, str] = {}
     measured: list[dict[str, Any]] = []

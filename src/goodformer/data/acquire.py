@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goodformer.data.digest import digest
+from goodformer.errors import InputError
 from goodformer.files import cache_folder
-from goodformer.registry import InputError
 
 VARIABLE = "GOODFORMER_DATA"
 RETRIES = 2

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torch_geometric.data import Batch, Data
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 Indices = Sequence[int] | Tensor
 

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from goodformer import files
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 FORMATS = (".png", ".pdf", ".svg")
 

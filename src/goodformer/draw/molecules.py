@@ -25,8 +25,8 @@ from goodformer import files
 from goodformer.data.molecule import rebuilt, restored
 from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
+from goodformer.errors import InputError
 from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
-from goodformer.registry import InputError
 
 Colour = tuple[float, float, float]
 Molecule: TypeAlias = "str | bytes | Data"

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from goodformer.data.splits.split import Split
 from goodformer.draw import palette
 from goodformer.draw.canvas import draw, shortened
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLIT_NAMES
 
 FEW = 20

@@ -23,8 +23,8 @@ from torch_geometric.data import Data
 
 from goodformer.draw.canvas import draw
 from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
+from goodformer.errors import InputError
 from goodformer.explain.subgraph import subgraph_size, symmetric_scores, top_subgraph, true_edges
-from goodformer.registry import InputError
 
 Array = NDArray[Any]
 

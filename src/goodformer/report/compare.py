@@ -16,7 +16,7 @@ from typing import Any
 from goodformer.config.presets import benchmark_keys, check_budget
 from goodformer.config.run import RunConfig, parse_assignment
 from goodformer.data.readers.values import counted
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report import records
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
 from goodformer.report.records import Record, clock_of, mean_of

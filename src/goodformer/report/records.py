@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from goodformer import files
 from goodformer.config.run import RunConfig
 from goodformer.engine.store import Run
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 Record = Mapping[str, Any]
 """The summary of one run, as ``summary.json`` and ``results/*.jsonl`` hold it."""

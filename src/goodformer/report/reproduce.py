@@ -13,7 +13,7 @@ from typing import Any
 from goodformer.config.run import RunConfig
 from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report import headline, records
 from goodformer.report.artefacts import ARTEFACTS, Artefact, Column, TablePlan
 from goodformer.report.compare import Comparison, ranked_once
@@ -248,7 +248,7 @@ def listing(sources: Sequence[Path], root: Path, seeds: int | None = None) -> li
             "place": one.place,
             "about": one.about,
             "runs": ", ".join(
-                f"{budget} {in_words(coverage(one, one.tables(budget, seeds), found, root))}" for budget in one.budgets
+                f"{budget} {in_words(coverage(one, one.plans(budget, seeds), found, root))}" for budget in one.budgets
             ),
         }
         for one in ARTEFACTS.values()
@@ -373,7 +373,7 @@ def page(sources: Sequence[Path], images: Path) -> str:
     """
     found, sections = known_records([], sources), []
     for one in ARTEFACTS.values():
-        tables = report(one, one.tables(), found)["tables"]
+        tables = report(one, one.plans(), found)["tables"]
         last = {made["title"]: made for made in tables}
         parts = [f"## {one.name}", f"{one.place} of the paper: {one.about}."]
         if (images / f"{one.name}.png").is_file():

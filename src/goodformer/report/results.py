@@ -14,7 +14,7 @@ from typing import Any
 
 from goodformer.config.presets import configure
 from goodformer.config.run import LABELS, RunConfig
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
 from goodformer.report.rows import GNN, PAPER, PLAIN_GNN

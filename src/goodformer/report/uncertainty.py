@@ -12,7 +12,7 @@ from typing import Any
 
 from goodformer import files
 from goodformer.engine.store import merge_lines
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report.metrics import entry
 from goodformer.report.records import Record, mean_of
 from goodformer.report.table import Cell, Table, insert

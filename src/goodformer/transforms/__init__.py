@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from goodformer.registry import unknown
+from goodformer.errors import unknown
 from goodformer.spec import Encoding
 from goodformer.transforms import closed_walks as _closed_walks
 from goodformer.transforms import laplacian as _laplacian

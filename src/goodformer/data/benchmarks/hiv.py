@@ -12,10 +12,10 @@ from pydantic import Field
 from torch import Tensor
 
 from goodformer.data.acquire import PublicFile, obtain
-from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmark import HALVED, Benchmark
 from goodformer.data.molecule import FEATURES, RDKIT, featurise, rejected_note
 from goodformer.data.splits.split import Split, concept, covariate, mixed
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Task
 
 VERSION = 1
@@ -92,12 +92,8 @@ def good_hiv(
     split = _split(number, labels, domain, shift, seed)
     recipe: dict[str, Any] = {"name": "good-hiv", "domain": domain, "shift": shift, "seed": seed}
     recipe |= {"file": SOURCE.sha256, "rdkit": RDKIT, "version": VERSION}
-    notes = " ".join(
-        filter(
-            None,
-            [rejected_note(made.rejected, len(smiles), lambda row: f"line {row + 2}"), _moved(split, domain, shift)],
-        )
-    )
+    rejected = rejected_note(made.rejected, len(smiles), lambda row: f"line {row + 2}")
+    notes = " ".join(filter(None, (rejected, _moved(split, domain, shift))))
     splits = split.cut(graphs, y=labels[:, None], domain=number)
     return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe, names)
 
@@ -124,7 +120,7 @@ def _split(number: Tensor, y: Tensor, domain: str, shift: str, seed: int) -> Spl
 def _moved(split: Split, domain: str, shift: str) -> str:
     """Compare the sizes of the splits with the published ones, if these are known."""
     if shift == "none":
-        return "GOOD's validation and test parts are each halved into an ID and an OOD part."
+        return HALVED
     if (domain, shift) not in PUBLISHED:
         return ""
     published, found = PUBLISHED[domain, shift], split.counts().values()

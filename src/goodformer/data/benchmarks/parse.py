@@ -23,7 +23,7 @@ from torch import Tensor
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 if TYPE_CHECKING:
     from spacy.language import Language

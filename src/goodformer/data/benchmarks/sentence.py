@@ -18,14 +18,14 @@ import torch
 from pydantic import Field
 
 from goodformer.data.acquire import PublicFile, obtain
-from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmark import HALVED, Benchmark
 from goodformer.data.benchmarks.parse import DEFAULT_MODEL, identity, parse
 from goodformer.data.digest import digest
 from goodformer.data.graphs import GraphSet, both_ways
 from goodformer.data.random import Draws
 from goodformer.data.readers.tu_folder import read_edges, read_owners, whole_numbers
 from goodformer.data.splits.split import Split, concept, covariate, mixed
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 
 Ints = npt.NDArray[np.int64]
@@ -195,7 +195,7 @@ def good_twitter(
 
 def _benchmark(corpus: Corpus, domain: str, shift: str, vectors: str, graphs: int | None, seed: int) -> Benchmark:
     """Return the sentences of a corpus as graphs, split by length."""
-    sentences = (_ready if vectors == READY else _from_text)(corpus, vectors, graphs, seed)
+    sentences = _ready(corpus, graphs, seed) if vectors == READY else _from_text(corpus, vectors, graphs, seed)
     split = _split(sentences, shift, seed)
     env, envs = split.envs()
     splits = {}
@@ -243,7 +243,7 @@ def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int |
     if shift != "concept":
         notes.append("Neighbouring training lengths are merged into at most ten environments.")
     if shift == "none":
-        notes.append("GOOD's validation and test parts are each halved into an ID and an OOD part.")
+        notes.append(HALVED)
     if graphs is not None:
         notes.append(f"A random sample of {len(split):,} sentences.")
     return " ".join(notes)
@@ -330,7 +330,7 @@ def _lines(path: Path) -> list[str]:
 # Ready-made graphs --------------------------------------------------------------------------------------------------
 
 
-def _ready(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sentences:
+def _ready(corpus: Corpus, graphs: int | None, seed: int) -> Sentences:
     """Return the ready-made graphs of a corpus."""
     files = {kind: obtain(source) for kind, source in ready_sources(corpus.ready).items()}
     whole = read_ready_made(files, corpus.classes)

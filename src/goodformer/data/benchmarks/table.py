@@ -24,7 +24,7 @@ from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import check_not_target, make_split, split_note
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.settings import Computed
 from goodformer.spec import Features, FeatureSpec
 
@@ -79,7 +79,7 @@ def table(
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelledFile:
     """The content of a file: graphs, labels and split.
 
     Attributes:
@@ -99,7 +99,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def benchmark(self) -> Benchmark:
-        """Return the table as a benchmark."""
+        """Return the file as a benchmark."""
         parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
         recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
         recipe |= {"rdkit": molecule.RDKIT, "molecule": molecule.VERSION}
@@ -109,7 +109,7 @@ class Table:
 
 def load_table(
     path: str | Path, smiles: str = "smiles", target: str | Sequence[str] = (), split: str = "auto", seed: int = 0
-) -> Table:
+) -> LabelledFile:
     """Read a file and its labels, and split it; see `table` for the arguments."""
     collection, columns = read_collection(path, smiles)
     check_readable(collection, path)
@@ -118,7 +118,7 @@ def load_table(
     labels = read_labels(pick(columns, targets, str(path)))
     made = make_split(split, collection, columns, labels.y, seed)
     notes = [*labels.notes, split_note(split, collection, columns)]
-    return Table(Path(path), smiles, collection, labels, made, tuple(filter(None, notes)))
+    return LabelledFile(Path(path), smiles, collection, labels, made, tuple(filter(None, notes)))
 
 
 def assemble(

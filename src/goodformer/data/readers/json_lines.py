@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from goodformer.data.features import check_values
 from goodformer.data.graphs import both_ways
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 KEYS = ("edges", "num_nodes", "x", "edge_attr")

@@ -19,7 +19,7 @@ from goodformer.data.molecule import Rejected
 from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
 from goodformer.data.readers.json_lines import check_keys, columns_of, graph_of, read_lines
 from goodformer.data.readers.values import plain_of, text_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
 
 Lines = Sequence[tuple[int, Any]]

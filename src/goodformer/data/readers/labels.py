@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.readers.values import number_of, word_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Task
 
 Column = Sequence[Any]

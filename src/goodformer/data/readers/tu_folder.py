@@ -15,11 +15,11 @@ from torch import Tensor
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.collection import Collection, Columns, from_set
 from goodformer.data.readers.values import counted
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 Ints = npt.NDArray[np.int64]
-Table = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 INDICATOR = "_graph_indicator.txt"
 LABEL = "label"
 
@@ -103,7 +103,7 @@ def _labels(path: Path, count: int) -> Columns:
     return {LABEL: list(lines)}
 
 
-def _optional(path: Path, count: int) -> Table | None:
+def _optional(path: Path, count: int) -> Floats | None:
     """Return the numbers of a file that may be missing, one row per node or edge."""
     if not path.is_file():
         return None
@@ -113,11 +113,11 @@ def _optional(path: Path, count: int) -> Table | None:
     return values
 
 
-def _numbers(path: Path) -> Table:
+def _numbers(path: Path) -> Floats:
     """Return the numbers of a file, separated by commas or blanks (lines, F)."""
     try:
         text = path.read_text(encoding="utf-8").replace(",", " ")
-        values: Table = np.loadtxt(text.splitlines(), ndmin=2) if text.strip() else np.empty((0, 1))
+        values: Floats = np.loadtxt(text.splitlines(), ndmin=2) if text.strip() else np.empty((0, 1))
     except ValueError as error:
         raise InputError(f"{path} is not a table of numbers ({str(error).partition(';')[0]}); correct it.") from None
     return values

@@ -12,7 +12,7 @@ from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import Labels, labelled
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.split import Split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLIT_NAMES, SPLITS
 
 LEAST = 10

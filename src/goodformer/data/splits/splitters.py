@@ -22,7 +22,7 @@ from goodformer.data.readers.values import counted
 from goodformer.data.splits.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size, column_note
 from goodformer.data.splits.split import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
 from goodformer.data.splits.twins import same_molecules
-from goodformer.registry import InputError, unknown
+from goodformer.errors import InputError, unknown
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
