@@ -42,7 +42,7 @@ CLASSES = matplotlib.colormaps["viridis"]
 SIZED = ("size", "length")
 """Domains that are shown as the number of nodes."""
 BINS = 90
-"""Bins of sizes: so many that most sizes have their own and neighbouring splits do not mix."""
+"""Largest number of bins; most sizes then have a bin of their own, so that neighbouring splits do not mix."""
 LARGEST = 3
 """Number of the largest domains of each split that are drawn if there are many."""
 STYLE: dict[str, Any] = {"medianprops": {"color": INK}, "flierprops": {"markersize": 3.5, "markeredgewidth": 0.7}}

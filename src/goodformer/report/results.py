@@ -20,6 +20,8 @@ from goodformer.report.records import Record, clock_of, mean_of, read_records
 from goodformer.report.rows import GNN, PAPER, PLAIN_GNN
 from goodformer.report.table import ABSENT, Cell, Table, insert
 
+MOST_CHANGES = 4
+"""Number of changed settings that a label lists; with more, as after a change of a preset, it only counts them."""
 EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
 BENCHMARK = ("dataset", "domain", "shift", "train_graphs")
 VARIANT = ("measurement", "vectors")
@@ -119,17 +121,20 @@ def _changes(record: Record) -> list[str]:
     stored = record.get("config")
     if not stored:
         return []
+    content = {name: value for name, value in stored.items() if name not in ("seed", *LABELS)}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
     try:
         config = RunConfig.from_dict(stored)
         given = {name: config.dataset[name] for name in NAMED if name in config.dataset}
         parts = (config.method["name"], config.model["name"], config.preset, config.budget)
         own, usual = (_settings(one) for one in (config, configure(given, *parts)))
     except InputError:  # a preset or a setting that no longer exists, or data without usual settings
-        content = {name: value for name, value in stored.items() if name not in ("seed", *LABELS)}
-        return [f"settings {hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]}"]
+        return [f"settings {digest}"]
     names = {path: path.partition(".")[2] for path in own}
     short = {path: name if list(names.values()).count(name) == 1 else path for path, name in names.items()}
     changed = [path for path in own if own[path] != usual.get(path)]
+    if len(changed) > MOST_CHANGES:
+        return [f"{len(changed)} settings changed ({digest})"]
     return [f"{short[path]}={own[path]}" for path in sorted(changed, key=names.__getitem__)]
 
 

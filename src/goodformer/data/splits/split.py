@@ -20,6 +20,7 @@ from torch import Tensor
 from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.data.random import Draws
+from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
@@ -264,7 +265,8 @@ def _cuts(starts: Ints, outside: tuple[float, float], by: str) -> tuple[int, int
     val, test = (int(share > 0) for share in outside)
     if domains < 1 + val + test:
         raise InputError(
-            f"{by} has {domains} domain(s) for {rows} rows, too few for train and {val + test} unseen part(s); "
+            f"{by} has {counted(domains, 'domain')} for {rows} rows, too few for train and "
+            f"{counted(val + test, 'unseen part')}; "
             "split at random or by an attribute with more values."
         )
     wanted = [_share(rows, 1 - sum(outside)), _share(rows, 1 - outside[1])]
