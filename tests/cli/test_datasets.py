@@ -6,7 +6,7 @@ import pytest
 from matplotlib.image import imread
 
 from goodformer.data import DATASETS
-from goodformer.data.acquire import NotAtHand
+from goodformer.data.acquire import DataNotFound
 from goodformer.spec import SPLIT_NAMES, SPLITS
 from tests.cli.conftest import Command
 
@@ -53,7 +53,7 @@ def test_a_card_without_its_file_tells_the_rest(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def gone(*_: object) -> None:
-        raise NotAtHand("HIV.csv is not at hand; put it there.")
+        raise DataNotFound("HIV.csv is not at hand; put it there.")
 
     monkeypatch.setattr("goodformer.data.benchmarks.hiv.obtain", gone)
     answer = command("datasets", "show", "good-hiv")

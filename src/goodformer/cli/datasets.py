@@ -104,7 +104,7 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
     """Load a data set and count its splits, or return a hint if its files are missing; draw the picture."""
     from goodformer.config.run import parse_assignment
     from goodformer.data import DATASETS, load_benchmark
-    from goodformer.data.acquire import NotAtHand
+    from goodformer.data.acquire import DataNotFound
     from goodformer.data.listing import HINTS
 
     lines = map(parse_assignment, overrides)
@@ -115,13 +115,14 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
             raise InputError(f"data set {name} lacks its {missing[0]}; it is {HINTS[name]}.")
         return {"hint": HINTS[name]}
     from goodformer.data import cards
+    from goodformer.draw import canvas
     from goodformer.draw import card as card_picture
 
     if picture is not None:
-        card_picture.check_format(picture)
+        canvas.check_format(picture)
     try:
         bench = load_benchmark(name, **settings)
-    except NotAtHand as error:
+    except DataNotFound as error:
         if picture is not None:
             raise
         return {"hint": f"Splits and statistics cannot be shown: {error}"}

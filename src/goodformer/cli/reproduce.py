@@ -76,7 +76,7 @@ def command(
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
     one = artefacts.artefact(name)
-    plans = artefacts.narrowed(one.tables(budget, seeds), dataset, methods)
+    plans = artefacts.narrowed(one.plans(budget, seeds), dataset, methods)
     written = output.chosen_format(form, None if one.drawn else out)
     failures: dict[str, str] = {}
     measured: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def command(
 def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any], runs: Path, out: Path) -> None:
     """Draw a figure from the weights of run folders, or from the tables of a report."""
     from goodformer.draw import artefacts as pictures
-    from goodformer.draw.subgraphs import save
+    from goodformer.draw.canvas import save
     from goodformer.report import reproduce
     from goodformer.report.artefacts import REFERENCE
 

@@ -14,9 +14,12 @@ from goodformer.data.cache import cached
 from goodformer.data.cards import FEW
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import VERSIONS, encode, parse_encoding
+
+HALVED = "GOOD's validation and test parts are each halved into an ID and an OOD part."
+"""Note of the GOOD benchmarks without shift."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 

@@ -24,7 +24,8 @@ from torch_geometric.utils import to_networkx
 
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.rows import Block, RowWriter, join, read_blocks, read_collection, separator_note
-from goodformer.data.splits.splitters import distance_report, make_split
+from goodformer.data.splits.distance import distance_report
+from goodformer.data.splits.splitters import make_split
 from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 
@@ -514,7 +515,7 @@ def test_loops_of_tu_folders_are_left_out(tmp_path: Path) -> None:
     [
         ("A", "1, 2\n1, 99\n", "line 2 joins nodes 1 and 99"),
         ("A", "1, 2\n1, 5\n", "line 2 joins nodes 1 and 5, "),
-        ("A", "1, 2\n1, b\n", "not a table of numbers"),
+        ("A", "1, 2\n1, b\n", "A.txt line 2"),
         ("graph_indicator", "1\n1\n3\n", "line 3 "),
         ("graph_labels", "1\n", "has 1 labels for 12 graphs"),
         ("node_labels", "1\n", "has 1 lines where"),

@@ -15,7 +15,7 @@ from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.molecule import FEATURES, RDKIT, featurise, rejected_note
 from goodformer.data.splits.split import Split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Task
 
 VERSION = 1

@@ -15,7 +15,7 @@ from pydantic import Field
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmark import HALVED, Benchmark
 from goodformer.data.benchmarks.sizes import good_sizes
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
@@ -141,7 +141,7 @@ def good_motif(
         check_disjoint(splits)
     notes = "Generated as described by GOOD, not read from its archive: different graphs of the same distribution."
     if shift == "none":
-        notes += " GOOD's validation and test parts are each halved into an ID and an OOD part."
+        notes += f" {HALVED}"
     envs = 1 if shift == "none" else 3
     names = GOOD_BASES if domain == "basis" else ()
     return Benchmark("good-motif", domain, shift, splits, Task(), FeatureSpec(), envs, notes, recipe, names)

@@ -6,14 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from goodformer.data.readers.values import number_of, word_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Task
 
 Column = Sequence[Any]
@@ -79,11 +79,6 @@ class Labels:
         """Names of the target columns."""
         return tuple(self.classes)
 
-    @property
-    def labelled(self) -> Tensor:
-        """Which rows have at least one known label (R,)."""
-        return labelled(self.y)
-
 
 def labelled(y: Tensor) -> Tensor:
     """Return which rows of labels (R,) or (R, T) have at least one known label (R,)."""
@@ -106,24 +101,19 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
     if not columns:
         raise InputError("no target column given; name at least one column that holds the labels.")
     read = {name: _folded(name, [_value(entry) for entry in column]) for name, column in columns.items()}
-    values, notes = (
-        {name: column for name, (column, _) in read.items()},
-        tuple(note for _, note in read.values() if note),
-    )
+    values = {name: column for name, (column, _) in read.items()}
+    notes = tuple(note for _, note in read.values() if note)
     counts = {name: _counted(name, column) for name, column in values.items()}
-    if len(counts) == 1 and len(next(iter(counts.values()))) > 2:
-        return replace(_multiclass(*next(iter(values.items())), next(iter(counts.values()))), notes=notes)
+    if len(counts) == 1:
+        ((name, column),), ((_, count),) = values.items(), counts.items()
+        if len(count) > 2:
+            _check_classes(name, count)
+            named = tuple(sorted(count, key=_order))
+            y = torch.tensor(_coded(column, named, MISSING), dtype=torch.long)  # (R,)
+            return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes)
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
-
-
-def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> Labels:
-    """Return labels from one column with more than two values."""
-    _check_classes(name, counts)
-    classes = tuple(sorted(counts, key=_order))
-    y = torch.tensor(_coded(column, classes, MISSING), dtype=torch.long)  # (R,)
-    return Labels(y, Task("multiclass", len(classes), "accuracy"), {name: classes})
 
 
 def _value(entry: Any) -> str | None:
@@ -172,13 +162,8 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
     for zero, one in PAIRS:
         if known.keys() == {zero, one}:
             return known[zero], known[one]
-    return (second, first) if _denies(second, first) else (first, second)
-
-
-def _denies(word: str, other: str) -> bool:
-    """Return whether a word is the negation of the other."""
-    bare = re.sub(r"[ _-]", "", word.lower())
-    return any(bare == prefix + re.sub(r"[ _-]", "", other.lower()) for prefix in NEGATIONS)
+    plain, other = (re.sub(r"[ _-]", "", word.lower()) for word in (first, second))
+    return (second, first) if any(other == prefix + plain for prefix in NEGATIONS) else (first, second)
 
 
 def _check_classes(name: str, counts: Counter[str]) -> None:
