@@ -36,7 +36,6 @@ def test_the_cards_of_ones_own_data_say_how_to_give_them(command: Command) -> No
     table, memory = command("datasets", "show", "table"), command("datasets", "show", "memory")
     assert (table.code, memory.code) == (0, 0)
     assert "goodformer datasets show table --set path=my.csv --set target=active" in table.out
-    assert "for use from Python" in memory.out
     assert "GraphClassifier().fit(graphs, labels)" in memory.out
     assert "path" in [row["name"] for row in command("datasets", "show", "table", "--json").json["settings"]]
     for words in (["--set", "path=my.csv"], ["--picture", "card.png"]):

@@ -107,14 +107,14 @@ def fit_file(
     earlier = (folder / MODEL).is_file()
     found = folder.iterdir() if folder.is_dir() and not earlier else ()
     if any(one.name not in WRITTEN and not one.name.startswith(".") for one in found):
-        raise InputError(f"{folder} holds other files; choose a new folder for the model.")
+        raise InputError(f"{folder} contains other files; choose a new folder for the model.")
     with fresh_folder(folder):  # fails before training if the folder cannot be written
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
         plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
         config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
         check_parts(config, benchmark)  # before the warnings: an error makes them pointless
-        replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
+        replaced = f"{folder} contains an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
             for sentence in warned:

@@ -16,7 +16,7 @@ def command(
     target: Annotated[
         list[str], typer.Option("--target", "-t", help="Column to predict; repeat it for several targets.")
     ],
-    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    smiles: Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules.")] = "smiles",
     split: Annotated[
         str,
         typer.Option(
@@ -26,11 +26,13 @@ def command(
     ] = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
-    model: Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")] = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="Settings by name.")] = "default",
+    model: Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Preset of settings of the method.")] = "default",
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; by default adapted to the number of rows.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of epochs; default: depends on the number of rows.")
+    ] = None,
     runs: options.Runs = Path("runs"),
     device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
     threads: options.Threads = 1,
@@ -47,8 +49,8 @@ def command(
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
-    Some rows are held out: ID rows are like the training rows, OOD rows differ from them as --split says. The report
-    shows the performance on both. Rows that cannot be read are listed. The same command continues an interrupted fit.
+    Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
+    shows the metric on both and lists rows that cannot be read. The same command continues an interrupted fit.
     """
     with output.working():
         from goodformer.apply.fit import OwnFile, fit_file
@@ -75,7 +77,7 @@ PURPOSES = {
     "test": "shifted; used only for testing",
 }
 """What each split is for."""
-RULES = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "the last epoch"}
+RULES = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "last epoch"}
 """The epoch that each selection rule takes."""
 
 
@@ -97,12 +99,12 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     if metric != "accuracy":
         first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
         mean = ", averaged over targets" if len(classes) > 1 else ""
-        meaning = f"ROC-AUC: how often a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
+        meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({RULES[report['selection']]})"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
-    missing = f"; {counted(left, 'row')} without a label or a split left out" if left else ""
+    missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
     if report["distance"].get("sentence"):

@@ -13,19 +13,21 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or 
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
-Weights = Annotated[str, typer.Option(help="Weights to use: best (by the selection rule) or last.")]
+Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
 """Default folder of records."""
 BUDGETS = "full, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads per process.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="a.b=value", help="One setting, e.g. training.batch_size=32; repeatable."),
+    typer.Option("--set", metavar="a.b=value", help="Change a setting, e.g. training.batch_size=32; repeatable."),
 ]
 Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="YAML file with dataset, model, method, training, seed, preset."),
 ]
-Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Settings by name: default, paper or as_published.")]
+Preset = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Preset of settings, e.g. default, paper or as_published.")
+]

@@ -14,9 +14,12 @@ def command(
     model: options.ModelName,
     data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: .csv, .tsv, .parquet, .json or .jsonl.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File for the predictions: .csv, .tsv, .parquet, .json or .jsonl."
+        ),
     ] = Path("answers.csv"),
-    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    smiles: Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")] = None,
     sets: Annotated[
         float | None,
         typer.Option(min=0.5, max=0.999, help="Also write conformal sets with this coverage."),
@@ -27,7 +30,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Predict every row of a file: class, calibrated probabilities, and whether the row is outside the domain.
+    """Predict every row of a file: class, calibrated probabilities, and whether it is outside the training domain.
 
     [bold]Examples[/bold]
 
@@ -58,7 +61,7 @@ def _show(report: dict[str, Any]) -> None:
     from goodformer.cli.fit import show_problems
     from goodformer.data.readers.values import counted
 
-    domain = f"{report['outside']} outside the domain of the training data"
+    domain = f"{report['outside']} outside the training domain"
     if report["outside"] is None:
         domain = "domain check unavailable for this model"
     if not report["failure"]:

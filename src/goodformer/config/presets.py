@@ -157,7 +157,7 @@ def _registered(method: str) -> Tree:
             raise unknown(f"key in the presets of method {method}", str(key), PLAIN)
     settings = {**PLAIN, **read}
     if not isinstance(settings["presets"], Mapping) or "default" not in settings["presets"]:
-        raise InputError(f"method {method} has no preset 'default'; add one, if only an empty one.")
+        raise InputError(f"method {method} has no preset 'default'; add one; it may be empty.")
     return settings
 
 

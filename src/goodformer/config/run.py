@@ -124,7 +124,9 @@ class RunConfig(Checked):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Build a configuration from plain values, as `to_dict` returns them."""
         if not isinstance(values, Mapping):
-            raise InputError(f"the config of a run is {type(values).__name__}, not settings; restore the file.")
+            raise InputError(
+                f"the configuration of a run is a {type(values).__name__} instead of settings; restore the file."
+            )
         return cls(**values)
 
     @classmethod
@@ -144,7 +146,7 @@ class RunConfig(Checked):
     def with_seed(self, seed: int) -> RunConfig:
         """Return the configuration with another seed; nothing else is checked again."""
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InputError(f"seed = {seed!r} is not accepted; give a whole number from 0 on.")
+            raise InputError(f"seed = {seed!r} is not accepted; give an integer of 0 or more.")
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return RunConfig.model_construct(**{**fields, "seed": seed})
 
@@ -200,7 +202,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
     if not isinstance(values, dict):
-        raise InputError(f"{path} holds {type(values).__name__}, not settings; write lines like 'seed: 1'.")
+        raise InputError(f"{path} contains a {type(values).__name__} instead of settings; write lines like 'seed: 1'.")
     return values
 
 
@@ -212,7 +214,9 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
     try:
         return path.strip().split("."), deepcopy(_yaml_value(value))
     except yaml.YAMLError:
-        raise InputError(f"the value in {text!r} is not valid YAML; quote it if it holds special characters.") from None
+        raise InputError(
+            f"the value in {text!r} is not valid YAML; quote it if it contains special characters."
+        ) from None
 
 
 @lru_cache(maxsize=4096)

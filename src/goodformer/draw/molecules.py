@@ -116,7 +116,7 @@ def draw_molecules(
             f"and {len(titles)} titles; pass at least one molecule, and one of each per molecule."
         )
     if len(molecules) > MOST:
-        raise InputError(f"one picture holds {MOST} molecules, not {len(molecules)}; draw fewer at a time.")
+        raise InputError(f"a picture shows at most {MOST} molecules, got {len(molecules)}; draw fewer at a time.")
     canvas_of = _canvas_kind(Path(path))
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
     return _save(_drawing(canvas_of, parts, titles, caption, note), Path(path))
@@ -218,7 +218,9 @@ def _rebuilt(graph: Data) -> Any:
         try:
             return rebuilt(graph)
         except (LookupError, ValueError, RuntimeError):
-            raise InputError("a graph's codes do not describe a molecule; pass its SMILES string.") from None
+            raise InputError(
+                "the node features of a graph do not describe a molecule; pass its SMILES string."
+            ) from None
 
 
 def _laid_out(mol: Any) -> Any:

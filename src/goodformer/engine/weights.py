@@ -96,7 +96,7 @@ def load_weights(folder: Path) -> tuple[Method, ModelFile]:
     try:
         method.load_state_dict(weights)
     except RuntimeError:
-        raise InputError(f"the weights in {folder} do not fit the model they describe; train again.") from None
+        raise InputError(f"the weights in {folder} do not match {DESCRIPTION}; train again.") from None
     return method.eval(), file
 
 
@@ -104,7 +104,7 @@ def read_description(folder: Path) -> ModelFile:
     """Read and check ``model.json``."""
     path = folder / DESCRIPTION
     if not path.is_file():
-        raise InputError(f"{folder} holds no saved model ({DESCRIPTION} is missing); give a folder that fit wrote.")
+        raise InputError(f"{folder} contains no saved model ({DESCRIPTION} is missing); give a folder written by fit.")
     found = files.read_json(path)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"{path} was not written by goodformer; give a folder best or last of a run.")

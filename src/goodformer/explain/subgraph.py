@@ -118,7 +118,7 @@ def top_subgraph(edge_index: Tensor, scores: Tensor, k: int) -> Subgraph:
         k: Undirected edges to keep. Ties keep the order of the node numbers.
     """
     if k < 1:
-        raise InputError(f"a subgraph of {k} edges is empty; give k = 1 or more.")
+        raise InputError(f"k = {k} selects no edge; give k = 1 or more.")
     pairs = _of_one(edge_index, scores)
     mean = pairs.mean(scores)
     best = pairs.ranked(mean)[:k]

@@ -98,8 +98,8 @@ class GOODFormerMethod(Method):
     """
 
     in_words = (
-        "Finds the deciding part by attention, predicts from it alone and removes label information from the rest of "
-        "the graph; the default, for new data that will differ and where explanations matter."
+        "Finds the invariant subgraph by attention, predicts from it alone and removes label information from the rest "
+        "of the graph; the default, for new data that will differ and where explanations matter."
     )
 
     step: Tensor

@@ -125,8 +125,8 @@ class GOODFormer(GraphModel):
     """
 
     in_words = (
-        "Splits a graph into a deciding part and the rest by attention; belongs to the method of this name, and works "
-        "with erm."
+        "Splits a graph into an invariant and a variant half by attention; made for the method of this name, and works "
+        "with erm, too."
     )
 
     mean_entropy: Tensor
@@ -222,7 +222,7 @@ class GOODFormer(GraphModel):
         if dim % heads:
             raise InputError(f"model goodformer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
         if sample != "none" and mask != "logit":
-            raise InputError(f"model goodformer: sample = {sample} draws the mask logit, not {mask}; set one of them.")
+            raise InputError(f"model goodformer: sample = {sample} needs mask = logit, not {mask}; change one of them.")
         if not target.startswith("laplacian:"):
             raise InputError(f"model goodformer: target = {target!r} is not accepted; give laplacian:k.")
         if explained_by == "second" and predictor != "disentangler":

@@ -165,7 +165,9 @@ def _check_name(path: Path, name: str) -> None:
     """Raise an error if the folder holds another model than the one named."""
     found = _full_name(path)
     if name.isidentifier() and found != name:
-        raise InputError(f"{path} holds the spaCy model {found}, not {name}; ask for {found} or give another folder.")
+        raise InputError(
+            f"{path} contains the spaCy model {found}, not {name}; ask for {found} or give another folder."
+        )
 
 
 def _checked(texts: Sequence[str]) -> list[str]:

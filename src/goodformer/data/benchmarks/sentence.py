@@ -416,7 +416,7 @@ def _bad_line(path: Path, lines: list[bytes], columns: int) -> InputError:
         if len(words) != columns or not all(word.lstrip(b"+-").isdigit() for word in words):
             got = line[:60].decode("utf-8", "replace").strip()
             return InputError(f"{path}, line {number}: {got!r} is not {columns} integer(s); download the file again.")
-    return InputError(f"{path} holds numbers out of range; download the file again.")
+    return InputError(f"{path} contains numbers out of range; download the file again.")
 
 
 def _check_indicator(graph: Ints, path: Path) -> None:
@@ -477,7 +477,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, MemoryError) as error:
         raise InputError(f"{path} is not a pickled array of numbers ({error}); get the published file.") from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds a {type(value).__name__} instead of numbers; get the published file.")
+        raise InputError(f"{path} contains a {type(value).__name__} instead of numbers; get the published file.")
     return value
 
 

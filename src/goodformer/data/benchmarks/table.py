@@ -137,7 +137,7 @@ def assemble(
     """
     if not collection.count == len(labels.y) == len(split):
         counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} split entries"
-        raise InputError(f"there are {counts}; give equally many of each.")
+        raise InputError(f"got {counts}; give equally many of each.")
     part = torch.where(labels.labelled, split.part, torch.full_like(split.part, -1))[collection.rows]  # (G,)
     graphs, num_envs = _attached(collection, labels, split)
     places = {one: (part == number).nonzero().flatten() for number, one in enumerate(SPLITS)}
@@ -169,7 +169,7 @@ def check_readable(collection: Collection, path: str | Path) -> None:
     if collection.rejected and not len(collection):
         raise InputError(
             f"no valid row in {Path(path).name} ({counted(collection.count, 'row')}): "
-            f"{_first(collection.rejected)}; correct the rows, or name the column that holds the molecules."
+            f"{_first(collection.rejected)}; correct the rows, or name the column that contains the molecules."
         )
 
 

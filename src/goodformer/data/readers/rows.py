@@ -103,7 +103,7 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
             columns.setdefault(name, []).extend(values)
         parts.append(block.collection)
     if not parts:
-        raise InputError(f"{where} holds no rows; give at least one.")
+        raise InputError(f"{where} contains no rows; give at least one.")
     return joined(parts), columns
 
 
@@ -144,7 +144,7 @@ def _reader(path: Path) -> Read:
 
 def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec | None, where: str) -> Iterator[Block]:
     """Yield the blocks of a table whose columns come in parts."""
-    check_molecular(features, f"{where} holds molecules")
+    check_molecular(features, f"{where} contains molecules")
     first = 0
     for columns in parts:
         known_column(smiles, columns, where)
@@ -275,7 +275,7 @@ def _values(column: Any) -> list[Any]:
 
 def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
     """Yield the records of an SDF file; their titles are a column, too."""
-    check_molecular(features, f"{path} holds molecules")
+    check_molecular(features, f"{path} contains molecules")
     names = sdf.property_names(path)
     first = 0
     for records in _chunks(sdf.read_records(path), size):

@@ -67,7 +67,7 @@ def _name(folder: Path) -> str:
     found = sorted(folder.glob(f"*{INDICATOR}"))
     if len(found) != 1:
         raise InputError(
-            f"{folder} holds {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
+            f"{folder} contains {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
             f"NAME{INDICATOR}."
         )
     return found[0].name.removesuffix(INDICATOR)
@@ -78,7 +78,7 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
     attributes = _optional(folder / f"{prefix}_attributes.txt", count)
     codes = _optional(folder / f"{prefix}_labels.txt", count)
     if codes is not None and not np.array_equal(codes, np.floor(codes)):
-        raise InputError(f"{folder / f'{prefix}_labels.txt'} holds a code that is not an integer; correct it.")
+        raise InputError(f"{folder / f'{prefix}_labels.txt'} contains a code that is not an integer; correct it.")
     if attributes is None:
         return None if codes is None else torch.from_numpy(codes.astype(np.int64))
     if codes is None:
@@ -91,7 +91,9 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
 def _one_hot(codes: Tensor, width: int | None, path: Path) -> Tensor:
     """Return codes as one-hot columns; codes beyond ``width`` count as the last."""
     if codes.shape[1] != 1 or (codes.numel() and int(codes.min()) < 0):
-        raise InputError(f"{path} holds several columns or a negative code; write one code per line, numbered from 0.")
+        raise InputError(
+            f"{path} contains several columns or a negative code; write one code per line, numbered from 0."
+        )
     columns = width if width is not None and width > 0 else int(codes.max()) + 1 if codes.numel() else 1
     return torch.nn.functional.one_hot(codes[:, 0].clamp(max=columns - 1), columns).float()
 
@@ -102,7 +104,7 @@ def _labels(path: Path, count: int) -> Columns:
         return {}
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     if len(lines) != count:
-        raise InputError(f"{path} has {len(lines)} labels for {count} graphs; write one a line.")
+        raise InputError(f"{path} has {len(lines)} labels for {count} graphs; write one per line.")
     return {LABEL: list(lines)}
 
 
@@ -112,7 +114,7 @@ def _optional(path: Path, count: int) -> Table | None:
         return None
     values = _numbers(path)
     if len(values) != count:
-        raise InputError(f"{path} has {len(values)} lines where {count} are expected; write one a node or edge.")
+        raise InputError(f"{path} has {len(values)} lines, expected {count}; write one per node or edge.")
     return values
 
 
@@ -130,7 +132,7 @@ def _numbers(path: Path, width: int | None = None) -> Table:
     except ValueError as error:
         raise InputError(f"{path} is not a table of numbers ({str(error).partition(';')[0]}); correct it.") from None
     if width is not None and values.shape[1] != width:
-        raise InputError(f"{path} has {values.shape[1]} numbers a line where {width} are expected; correct it.")
+        raise InputError(f"{path} has {values.shape[1]} numbers per line, expected {width}; correct it.")
     return values
 
 

@@ -266,7 +266,7 @@ def _cuts(starts: Ints, outside: tuple[float, float], by: str) -> tuple[int, int
     val, test = (int(share > 0) for share in outside)
     if domains < 1 + val + test:
         raise InputError(
-            f"{by} has {domains} domain(s) for {rows} rows, too few for train and {val + test} unseen part(s); "
+            f"{by} has {domains} domain(s) for {rows} rows, too few for training and {val + test} OOD split(s); "
             "split at random or by an attribute with more values."
         )
     wanted = [_share(rows, 1 - sum(outside)), _share(rows, 1 - outside[1])]
@@ -281,7 +281,7 @@ def _leave(part: Ints, sizes: Sequence[int], draws: Draws, by: str) -> None:
     train = np.flatnonzero(part == TRAIN)
     if len(train) <= sum(sizes):
         raise InputError(
-            f"{by} leaves {len(train)} rows in training, too few to draw {sum(sizes)} of them as id_val and id_test; "
+            f"{by} leaves {len(train)} rows in training, too few for {sum(sizes)} rows of ID validation and ID test; "
             "use smaller shares or add rows."
         )
     shuffled = train[draws.uniform(len(train)).argsort(kind="stable")]
