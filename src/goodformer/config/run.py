@@ -49,10 +49,10 @@ class TrainingConfig(Checked):
 
     where = "training"
 
-    epochs: int = Field(20, ge=1, description="Passes over the training graphs.")
+    epochs: int = Field(20, ge=1, description="Number of passes over the training graphs.")
     batch_size: int = Field(64, ge=2, description="Graphs per training step, over all processes together.")
     eval_batch_size: int = Field(256, ge=1, description="Graphs per evaluation step; the result does not depend on it.")
-    learning_rate: float = Field(5e-4, gt=0, le=1, description="Step size of Adam.")
+    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
     schedule: Literal["constant", "cosine"] = Field(
         "constant", description="Learning rate over the epochs: constant, or falling to zero along a cosine."
     )
@@ -73,7 +73,7 @@ class TrainingConfig(Checked):
     )
     drop_last: bool = Field(False, description="Skip the last training batch of an epoch if it is not full.")
     train_eval_graphs: int = Field(
-        3000, ge=1, description="Largest number of training graphs on which the fit is measured; always the same ones."
+        3000, ge=1, description="Largest number of training graphs used for the training metric; always the same ones."
     )
 
 
@@ -93,7 +93,7 @@ class Hardware(Checked):
     test_epochs: bool = Field(
         True, description="Measure the test splits after every epoch, not only at the chosen one; changes no result."
     )
-    tensorboard: bool = Field(False, description="Also write the epochs' records for TensorBoard.")
+    tensorboard: bool = Field(False, description="Also write epoch metrics for TensorBoard.")
 
 
 class RunConfig(Checked):
@@ -109,9 +109,9 @@ class RunConfig(Checked):
     model: dict[str, Any] = Field(description="Name of a model and its settings.")
     method: dict[str, Any] = Field(description="Name of a method and its settings.")
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="How weights are trained and chosen.")
-    seed: int = Field(0, ge=0, description="Decides the initial weights, the order of graphs and all noise.")
+    seed: int = Field(0, ge=0, description="Seed of the initial weights, the order of graphs and all noise.")
     preset: str = Field("default", description="Label: name of the settings this configuration was made from.")
-    budget: str = Field("full", description="Label: name of the budget that cut its graphs and epochs.")
+    budget: str = Field("full", description="Label: name of the budget that limits graphs and epochs.")
 
     def __init__(self, **values: Any) -> None:
         for name, registry in PARTS.items():

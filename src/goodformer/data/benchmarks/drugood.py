@@ -62,7 +62,8 @@ def drug_ood(
         Literal["assay", "scaffold", "size"], Field(description="What shifts: assay, scaffold or number of atoms.")
     ] = "assay",
     noise: Annotated[
-        Literal["core", "refined", "general"], Field(description="How strictly measurements were chosen, core most.")
+        Literal["core", "refined", "general"],
+        Field(description="Strictness of the choice of measurements: core is the strictest."),
     ] = "core",
 ) -> Benchmark:
     """DrugOOD: molecules and whether they are active; test molecules have unseen assays, scaffolds or sizes.

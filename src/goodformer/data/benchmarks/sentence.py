@@ -108,11 +108,11 @@ Vectors = Annotated[
     str,
     Field(
         min_length=1,
-        description="A spaCy model with parser and word vectors, or bert for the ready-made graphs.",
+        description="A spaCy model with parser and word vectors, or bert for the published graphs.",
     ),
 ]
 Graphs = Annotated[int | None, Field(ge=100, description="Number of sentences drawn at random; all by default.")]
-Seed = Annotated[int, Field(ge=0, description="Seed of the random draws: sample, id_val and id_test.")]
+Seed = Annotated[int, Field(ge=0, description="Seed of the sample, ID validation and ID test.")]
 
 
 def good_sst2(

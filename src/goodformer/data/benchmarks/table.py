@@ -49,12 +49,12 @@ def table(
     sha256: Annotated[
         str,
         Computed("goodformer.data.digest:file_digest"),
-        Field(description="Digest of the file; filled in, must match."),
+        Field(description="SHA-256 of the file; computed unless given, and must match."),
     ] = "",
     split_sha256: Annotated[
         str,
         Computed("goodformer.data.digest:split_digest"),
-        Field(description="Digest of the split file; filled in, must match."),
+        Field(description="SHA-256 of the split file; computed unless given, and must match."),
     ] = "",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
