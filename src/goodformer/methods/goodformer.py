@@ -127,7 +127,8 @@ class GOODFormerMethod(Method):
             Literal["detached", "cut", "flowing", "reversed"],
             Field(
                 description="What the gradient of L_S trains. detached: w_s alone; cut: also the layers, but not the "
-                "scores through the variant half; flowing: everything; reversed: the same, with reversed sign at the scores."
+                "scores through the variant half; flowing: everything; reversed: everything, the scores with "
+                "reversed sign."
             ),
         ] = "reversed",
         ramp_steps: Annotated[
