@@ -46,27 +46,28 @@ def good_hiv(
     ] = "covariate",
     seed: Annotated[int, Field(ge=0, description="Seed of the random part of the split.")] = 0,
 ) -> Benchmark:
-    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; test molecules have unseen scaffolds or sizes.
+    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; OOD molecules have unseen scaffolds or sizes.
 
     Splits:
-        covariate: molecules sorted by scaffold string (or by number of atoms, the largest first), cut at 80 % and 90 %
-        where the next domain begins, then 10 % of all leave train at random as id_val and as id_test. concept: three
-        groups of training molecules, one of test, and val with the rest; in the first half of the domains (the rows
-        sorted by scaffold, or by size with the smallest first) an active molecule is taken into the training groups
-        with probability .95, .9, .85 and an inactive one with the rest to 1, in the second half the other way round,
-        and in test (.95) everything turned. 15 % of these training molecules each are id_val and id_test. none: 60 %
-        train and 10 % each of the others; GOOD has one val and one test of 20 % here, which are halved.
+        covariate: molecules are sorted by scaffold string (or by number of atoms, the largest first) and cut after 80 %
+        and 90 %, where the next domain begins. ID validation and ID test are random molecules from the first cut, 10 %
+        of all each. concept: three groups of training molecules, one group for OOD test, and the rest for OOD
+        validation. Rows are sorted by scaffold, or by size with the smallest first. In the first half of the domains,
+        the training groups take an active molecule with probability p = .95, .9, .85 and an inactive one with 1 - p;
+        in the second half the probabilities are exchanged. OOD test uses p = .95 with the halves exchanged. ID
+        validation and ID test are 15 % each of the training molecules. none: 60 % in training and 10 % in each other
+        split; GOOD has one validation and one test split of 20 % here, which are halved.
     Input:
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
         codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
     Label:
-        1 where the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
+        1 if the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
     Task: 1 binary target, ROC-AUC.
     Domain:
         scaffold: the number of the Murcko scaffold among all of them in the order of their SMILES, 0 without a ring.
-        size: the number of atoms. ``env``: neighbouring training domains joined to at most ten of about as many
-        molecules each, numbered from 0; under a concept shift the three training groups. GOOD numbers ten random
-        stretches of its shuffled training molecules instead, which are unrelated to the domain.
+        size: the number of atoms. ``env``: neighbouring training domains are merged into at most ten environments of
+        similar size; under a concept shift the three training groups. GOOD uses ten random groups of training molecules
+        instead, which are unrelated to the domain.
     Source:
         Wu et al., MoleculeNet, Chemical Science 2018, from the AIDS antiviral screen of the US National Cancer
         Institute; split after Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.
