@@ -119,7 +119,7 @@ def test_bad_sets_are_refused_too(finished: Run, benchmark: Benchmark) -> None:
     model, graphs = FittedModel.of_run(finished), benchmark.splits["test"]
     x = graphs.node["x"].clone()
     x[int(graphs.node_ptr[4])] = float("inf")
-    with pytest.raises(InputError, match="graph 4 has NaN or infinity"):
+    with pytest.raises(InputError, match=r"graph 4.* NaN or infinity"):
         model.predict(graphs.with_node("x", x))
     nothing, bounds = torch.empty(2, 0, dtype=torch.long), torch.zeros(2, dtype=torch.long)
     hollow = GraphSet({}, {"index": nothing}, {}, bounds, bounds)

@@ -151,7 +151,7 @@ def test_a_table_without_a_molecule_names_the_first_rows(command: Command, name:
     done = command(name, "bad.csv", "-t", "y")
     assert (done.code, done.out) == (2, "")
     assert [f"row {row} (xx{row}: " in done.err for row in (1, 5, 6)] == [True, True, False]
-    assert "59 rows of bad.csv" in done.err
+    assert "bad.csv (59 rows)" in done.err
     assert "54 more" in done.err
 
 

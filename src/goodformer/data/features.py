@@ -49,5 +49,5 @@ def check_values(values: Tensor | None, spec: Features, what: str, ptr: Tensor |
         raise InputError(f"{what} contains a negative code; number codes from 0.")
     if not bool(values.isfinite().all()):
         row = int((~values.isfinite()).any(1).nonzero()[0])
-        graph = "" if ptr is None else f" of graph {int(torch.searchsorted(ptr, row, right=True)) - 1}"
-        raise InputError(f"NaN or infinity in {what}{graph}; replace or drop these values.")
+        graph = "" if ptr is None else f", graph {int(torch.searchsorted(ptr, row, right=True)) - 1}"
+        raise InputError(f"{what}{graph} contains NaN or infinity; replace or drop these values.")

@@ -517,7 +517,7 @@ def test_loops_of_tu_folders_are_left_out(tmp_path: Path) -> None:
         ("A", "1, 2\n1, b\n", "not a table of numbers"),
         ("graph_indicator", "1\n1\n3\n", "line 3 "),
         ("graph_labels", "1\n", "has 1 labels for 12 graphs"),
-        ("node_labels", "1\n", "has 1 lines where"),
+        ("node_labels", "1\n", "has 1 lines"),
     ],
 )
 def test_unsound_tu_folders_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:

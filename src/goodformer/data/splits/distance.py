@@ -170,4 +170,4 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
     if twins:
         facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
     end = f": {', '.join(facts)}" if facts else ""
-    return f"{SPLIT_NAMES[test]} {verdict} training{end}."
+    return f"The {SPLIT_NAMES[test]} split {verdict} training{end}."
