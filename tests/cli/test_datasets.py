@@ -26,7 +26,7 @@ def test_card_tells_what_is_there(command: Command) -> None:
     card = command("datasets", "show", "good-motif", "--set", "graphs=200", "--set", "domain=size", "--json").json
     assert set(card["statistics"]) == set(card["seen_in_training"]) == set(SPLITS)
     assert card["domain"] == "size"
-    assert card["sections"]["Licence"] == "Made by this package's own code: MIT."
+    assert "MIT" in card["sections"]["Licence"]
     assert card["picture"] is None
     assert sum(row["graphs"] for row in card["by_domain"]) == 200
     assert [row["domain"] for row in card["by_domain"] if row["split"] == "test"] == ["70"]
@@ -36,7 +36,6 @@ def test_the_cards_of_ones_own_data_say_how_to_give_them(command: Command) -> No
     table, memory = command("datasets", "show", "table"), command("datasets", "show", "memory")
     assert (table.code, memory.code) == (0, 0)
     assert "goodformer datasets show table --set path=my.csv --set target=active" in table.out
-    assert "for use from Python" in memory.out
     assert "GraphClassifier().fit(graphs, labels)" in memory.out
     assert "path" in [row["name"] for row in command("datasets", "show", "table", "--json").json["settings"]]
     for words in (["--set", "path=my.csv"], ["--picture", "card.png"]):

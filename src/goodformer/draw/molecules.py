@@ -218,7 +218,9 @@ def _rebuilt(graph: Data) -> Any:
         try:
             return rebuilt(graph)
         except (LookupError, ValueError, RuntimeError):
-            raise InputError("a graph's codes do not describe a molecule; pass its SMILES string.") from None
+            raise InputError(
+                "the node features of a graph do not describe a molecule; pass its SMILES string."
+            ) from None
 
 
 def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str, note: str) -> bytes:
