@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -110,6 +111,29 @@ def test_molecules_are_drawn_from_smiles_or_codes(tmp_path: Path) -> None:
     assert Image.open(png["picture"]).size[0] > 700
     assert png["fidelity"] is None
     assert "fidelity" not in png["graphs"][0]
+
+
+def test_pictures_get_each_molecule_with_its_own_bonds_scores_and_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("goodformer.draw.molecules.draw_molecules", lambda *given: calls.append(given) or given[3])
+    model, graphs = untrained(), featurise(SMILES[:2]).graphs
+    names = ["paracetamol", "aspirin"]
+    report = gf.explain_graphs(
+        model, graphs, tmp_path, names, k=4, smiles=SMILES[:2], single_pictures=True, measure=False, note="one left out"
+    )
+    both, *alone = calls
+    assert both[0] == SMILES[:2]
+    assert [index.tolist() for index in both[1]] == [graph.edge_index.tolist() for graph in graphs]
+    assert [title.split("\n")[0] for title in both[4]] == names
+    assert both[5:] == (4, CAPTIONS["post-hoc"].replace("edges", "bonds"), "one left out")
+    for place, (index, scores) in enumerate(zip(both[1], both[2], strict=True)):
+        best = index[:, scores.argmax()].sort().values.tolist()
+        assert report["graphs"][place]["edges"][0] == best
+    for place, call in enumerate(alone):
+        assert (call[0], call[4]) == (both[0][place : place + 1], both[4][place : place + 1])
+        assert call[3].name == f"{place}.png"
 
 
 def test_all_graphs_are_scored_and_the_first_are_drawn(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import os
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.molecule import featurise
+from goodformer.draw import molecules
 from goodformer.draw.molecules import CHOSEN, OTHERS, draw_molecule, draw_molecules, highlights
 from goodformer.registry import InputError
 
@@ -201,6 +203,57 @@ def test_a_picture_of_many_is_no_taller_than_png_allows(tmp_path: Path, smiles: 
         draw_molecules([smiles] * 501, ends[:1] * 501, scores[:1] * 501, tmp_path / "b.png", [""] * 501)
 
 
+def test_every_text_stands_beside_what_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Titles lie under the molecules of their own panels, the words of the key right of their own colours."""
+    written: dict[str, tuple[float, float]] = {}
+    write = molecules._write
+
+    def note(canvas: Any, text: str, place: Any, *style: Any) -> None:
+        written[text] = (place.x, place.y)
+        write(canvas, text, place, *style)
+
+    monkeypatch.setattr(molecules, "_write", note)
+    smiles, titles = ["CCC", "CCCCO", "C1CC1", "CCCCCCN"], ["first\na", "second\nb", "third\nc", "fourth\nd"]
+    graphs = [graph_of(one) for one in smiles]
+    ends, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
+    path = draw_molecules(smiles, ends, scores, tmp_path / "a.svg", titles, 1, "what is chosen", "what is missing")
+    columns = 3  # small molecules; the fourth begins the second row
+    for place, title in enumerate(titles):
+        name, more = (written[line] for line in title.split("\n"))
+        assert name[0] == more[0] == (place % columns + 0.5) * 380
+        assert (place // columns) * 304 < name[1] < more[1] < (place // columns + 1) * 380
+    below = [written[text][1] for text in ("fourth", "what is chosen", "what is missing")]
+    assert below == sorted(below)
+    boxes: dict[float, set[str]] = {}
+    for element in ElementTree.parse(path).iter():
+        corner = re.match(r"M ([\d.]+),([\d.]+) ", element.get("d", ""))
+        fill = re.search(r"fill:(#[0-9A-Fa-f]{6})", element.get("style", ""))
+        if corner and fill and abs(float(corner[2]) - written["what is chosen"][1]) < 7 and "class" not in element.attrib:
+            boxes.setdefault(float(corner[1]), set()).add(fill[1].lower())
+    words = written["what is chosen"][0], written["other bonds, by score"][0]
+    strong = {colour for left, colours in boxes.items() if left < words[0] for colour in colours}
+    pale = {colour for left, colours in boxes.items() if words[0] + 150 < left < words[1] for colour in colours}
+    assert {to_hex(CHOSEN(share)) for share in (0.0, 1.0)} <= strong
+    assert to_hex(OTHERS(1.0)) in pale
+    assert not strong & pale
+
+
+def test_atoms_have_the_colours_of_their_own_bonds(tmp_path: Path) -> None:
+    """The chosen bond of propanol is the last one, so its first carbon stays white and its oxygen is red."""
+    graph = graph_of(PROPANOL)
+    path = draw_molecule(PROPANOL, graph.edge_index, torch.tensor([0.0, 0, 1, 1, 9, 9]), tmp_path / "a.svg", k=1)
+    found: dict[int, set[str]] = {}
+    for element in ElementTree.parse(path).iter():
+        atom = re.fullmatch(r"atom-(\d+)", element.get("class", ""))
+        fill = re.search(r"fill:(#[0-9A-Fa-f]{6})", element.get("style", ""))
+        if atom and fill and element.tag.endswith("ellipse"):
+            found.setdefault(int(atom[1]), set()).add(fill[1].lower())
+    part = highlights(PROPANOL, graph.edge_index, torch.tensor([0.0, 0, 1, 1, 9, 9]), k=1)
+    assert found == {atom: {to_hex(colour)} for atom, colour in part.atoms.items()}
+    assert found[3] == {to_hex(CHOSEN(1.0))}
+    assert found[0] == {to_hex(OTHERS(0.0))}
+
+
 def test_a_note_is_a_line_under_all(tmp_path: Path) -> None:
     graph, texts = graph_of(PROPANOL), []
     for note in ("", "larger ones left out"):
@@ -258,8 +311,8 @@ def test_real_molecules_are_drawn_from_smiles_and_from_codes(tmp_path: Path) -> 
     with (DATA / "hiv" / "HIV.csv").open() as file:
         rows = [row["smiles"] for row in csv.DictReader(file)]
     taken = [*rows[::4000], max(rows, key=len)]
-    molecules = featurise(taken)
-    smiles, graphs = [taken[row] for row in molecules.rows.tolist()], list(molecules.graphs)
+    read = featurise(taken)
+    smiles, graphs = [taken[row] for row in read.rows.tolist()], list(read.graphs)
     indices, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
     path = draw_molecules(smiles, indices, scores, tmp_path / "hiv.png", [""] * len(graphs))
     assert pixels(path, to_hex(CHOSEN(1.0))) > 1000
