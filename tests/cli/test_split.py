@@ -71,9 +71,9 @@ def test_a_split_needs_no_target(command: Command, data: Path) -> None:
         (["-o", "none/split.json"], "none/split.json"),
         (["--picture", "split.txt"], "suffix"),
         (["--target", "y", "--by", "column:y"], "y"),
-        (["-o", "mine.csv"], "would replace"),
-        (["-o", "./linked.csv"], "would replace"),
-        (["--picture", "mine.csv"], "would replace"),
+        (["-o", "mine.csv"], "would overwrite"),
+        (["-o", "./linked.csv"], "would overwrite"),
+        (["--picture", "mine.csv"], "would overwrite"),
     ],
 )
 def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: list[str], word: str) -> None:

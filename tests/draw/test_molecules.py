@@ -318,3 +318,39 @@ def test_real_molecules_are_drawn_from_smiles_and_from_codes(tmp_path: Path) -> 
     assert pixels(path, to_hex(CHOSEN(1.0))) > 1000
     for one, graph, score in zip(smiles, graphs, scores, strict=True):
         assert highlights(one, graph.edge_index, score).bonds == highlights(graph, graph.edge_index, score).bonds
+
+
+def test_titles_stand_under_their_molecule_and_the_key_names_the_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RDKit draws letters as paths, so that what is written is noted on the way."""
+    events: list[tuple[str, object]] = []
+    write, rgb, draw_one = molecules._write, molecules._rgb, molecules._draw_one
+
+    def note_text(canvas: Any, text: str, place: Any, colour: Any, align: int) -> None:
+        events.append(("text", (text, place.x)))
+        write(canvas, text, place, colour, align)
+
+    def note_colour(scale: Any, share: float) -> Any:
+        events.append(("colour", scale.name))
+        return rgb(scale, share)
+
+    def note_molecule(canvas: Any, part: Any, corner: tuple[int, int]) -> None:
+        events.append(("molecule", (part.mol.GetNumAtoms(), corner[0])))
+        draw_one(canvas, part, corner)
+
+    smiles = ["CC", "CCCO"]
+    graphs = [graph_of(one) for one in smiles]
+    monkeypatch.setattr(molecules, "_write", note_text)
+    monkeypatch.setattr(molecules, "_draw_one", note_molecule)
+    monkeypatch.setattr(molecules, "_rgb", note_colour)
+    ends, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
+    draw_molecules(smiles, ends, scores, tmp_path / "a.svg", ["ethane", "propanol"], caption="our bonds")
+    drawn = [value for kind, value in events if kind == "molecule"]
+    texts = dict(value for kind, value in events if kind == "text")  # type: ignore[misc]
+    assert [atoms for atoms, _ in drawn] == [2, 4]  # type: ignore[misc]
+    left, right = (corner for _, corner in drawn)  # type: ignore[misc]
+    assert left < texts["ethane"] < right < texts["propanol"]
+    caption = next(at for at, event in enumerate(events) if event[0] == "text" and event[1][0] == "our bonds")  # type: ignore[index]
+    assert events[caption - 1] == ("colour", "chosen")
+    assert events[caption + 1] == ("colour", "others")

@@ -114,7 +114,7 @@ def test_numpy_and_tensor_attributes_are_read() -> None:
         ([data([], x=torch.full((3, 1), -1))], "from -1 to -1"),
         ([data([], x=torch.full((3, 1), 10**6))], "cannot be codes"),
         ([data([], x=torch.full((3, 1), float("nan")))], "NaN"),
-        ([data([(0, 5)])], "edge of node 5"),
+        ([data([(0, 5)])], "edge to node 5"),
     ],
 )
 def test_what_is_no_graph_is_refused_in_one_sentence(items: list[Any], message: str) -> None:
@@ -140,7 +140,7 @@ def test_features_of_training_are_checked_and_kept() -> None:
     assert whole.graphs.node["x"].dtype == torch.long
     real = collect([data([(0, 1)], x=torch.tensor([[0], [1], [2]]))], FeatureSpec(Features.continuous(1)))
     assert real.graphs.node["x"].dtype == torch.float
-    with pytest.raises(InputError, match="real numbers where codes"):
+    with pytest.raises(InputError, match="real numbers instead of codes"):
         collect([data([], x=torch.full((3, 1), 0.5))], codes)
     with pytest.raises(InputError, match="trained on other graphs"):
         collect(["CCO"], codes)

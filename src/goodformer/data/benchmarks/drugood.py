@@ -92,7 +92,8 @@ def drug_ood(
     75 / 74 / 74 / 89 / 91 %.
     """
     file = f"drugood/lbap_{noise}_{measurement}_{domain}.json"
-    path = obtain(SOURCES.get(file) or _by_hand(file))
+    by_hand = PublicFile(file, "", None, "the DrugOOD project (https://drugood.github.io)")
+    path = obtain(SOURCES.get(file, by_hand))
     content, rows = _read(path)
     made = featurise([row["smiles"] for _, row in rows], progress=sys.stderr.isatty(), key={"file": file})
     kept = [rows[row] for row in made.rows.tolist()]
@@ -105,11 +106,6 @@ def drug_ood(
     envs = split.envs()[1]
     text = " ".join(filter(None, notes))
     return Benchmark("drugood", domain, "covariate", split.cut(made.graphs, y=y), TASK, FEATURES, envs, text, recipe)
-
-
-def _by_hand(file: str) -> PublicFile:
-    """Return a file without a download address."""
-    return PublicFile(file, "", None, "the DrugOOD project (https://drugood.github.io)")
 
 
 def _label(measurement: str, domain: str, noise: str) -> str:

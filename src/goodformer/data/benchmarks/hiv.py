@@ -86,11 +86,18 @@ def good_hiv(
     names: tuple[str, ...] = ()
     if domain == "scaffold":
         found = made.parsed.scaffolds(show)
-        number, names = _ranks(found), tuple(sorted(set(found)))
+        names = tuple(sorted(set(found)))
+        place = {name: number for number, name in enumerate(names)}
+        number = torch.tensor([place[name] for name in found])
     split = _split(number, labels, domain, shift, seed)
     recipe: dict[str, Any] = {"name": "good-hiv", "domain": domain, "shift": shift, "seed": seed}
     recipe |= {"file": SOURCE.sha256, "rdkit": RDKIT, "version": VERSION}
-    notes = " ".join(filter(None, [rejected_note(made.rejected, len(smiles), _line), _moved(split, domain, shift)]))
+    notes = " ".join(
+        filter(
+            None,
+            [rejected_note(made.rejected, len(smiles), lambda row: f"line {row + 2}"), _moved(split, domain, shift)],
+        )
+    )
     splits = split.cut(graphs, y=labels[:, None], domain=number)
     return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe, names)
 
@@ -105,12 +112,6 @@ def _read(path: Path) -> tuple[list[str], Tensor]:
         raise InputError(f"{path} lacks the columns smiles and HIV_active (0 or 1); download it again.") from None
 
 
-def _ranks(names: list[str]) -> Tensor:
-    """Return the position of each name among all different ones in alphabetical order (G,)."""
-    place = {name: number for number, name in enumerate(sorted(set(names)))}
-    return torch.tensor([place[name] for name in names])
-
-
 def _split(number: Tensor, y: Tensor, domain: str, shift: str, seed: int) -> Split:
     """Split the molecules; as in GOOD, a covariate shift of size trains on the large ones."""
     if shift == "none":
@@ -118,11 +119,6 @@ def _split(number: Tensor, y: Tensor, domain: str, shift: str, seed: int) -> Spl
     if shift == "concept":
         return concept(number, y, domain, seed=seed)
     return covariate(int(number.max()) - number if domain == "size" else number, domain, seed=seed)
-
-
-def _line(row: int) -> str:
-    """Return where a row stands in the file, whose first line is the header."""
-    return f"line {row + 2}"
 
 
 def _moved(split: Split, domain: str, shift: str) -> str:

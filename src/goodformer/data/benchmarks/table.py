@@ -139,10 +139,14 @@ def assemble(
         counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} split entries"
         raise InputError(f"there are {counts}; give equally many of each.")
     part = torch.where(labels.labelled, split.part, torch.full_like(split.part, -1))[collection.rows]  # (G,)
-    graphs, num_envs = _attached(collection, labels, split)
+    (env, num_envs), rows, own = split.envs(), collection.rows, collection.graphs
+    fields = {"y": labels.y[rows], "env": env[rows], "domain": split.domain[rows]}
+    graphs = GraphSet(own.node, own.edge, fields, own.node_ptr, own.edge_ptr)
     places = {one: (part == number).nonzero().flatten() for number, one in enumerate(SPLITS)}
     splits = {one: graphs.subset(found) for one, found in places.items()}
     check_taught(splits["train"].graph["y"], labels)
+    left = int((part < 0).sum())
+    unlabelled = f"{counted(left, 'row')} without a label or domain left out." if left else ""
     return Benchmark(
         name=name,
         domain=domain,
@@ -150,8 +154,8 @@ def assemble(
         splits=splits,
         task=labels.task,
         features=_of_training(collection.features, splits["train"]),
-        num_envs=num_envs,
-        notes=_notes(collection, int((part < 0).sum())),
+        num_envs=max(num_envs, 1),
+        notes=" ".join(filter(None, (rejected_sentence(collection.rejected, "the source"), unlabelled))),
         recipe=dict(recipe),
         domain_names=split.names,
     )
@@ -187,15 +191,6 @@ def _check_digest(path: Path, expected: str, what: str) -> None:
         )
 
 
-def _attached(collection: Collection, labels: Labels, split: Split) -> tuple[GraphSet, int]:
-    """Return the graphs with label, environment and domain, and the number of environments."""
-    env, num_envs = split.envs()
-    rows = collection.rows
-    fields = {"y": labels.y[rows], "env": env[rows], "domain": split.domain[rows]}
-    graphs = collection.graphs
-    return GraphSet(graphs.node, graphs.edge, fields, graphs.node_ptr, graphs.edge_ptr), max(num_envs, 1)
-
-
 def _of_training(features: FeatureSpec, train: GraphSet) -> FeatureSpec:
     """Return features with as many codes as training has; those of molecules are fixed."""
     if features == FEATURES:
@@ -209,9 +204,3 @@ def _seen(features: Features, codes: Tensor) -> Features:
     if features.kind != "categorical" or not len(codes):
         return features
     return Features.categorical(*(code + 1 for code in codes.amax(0).tolist()))
-
-
-def _notes(collection: Collection, left: int) -> str:
-    """Return which rows of the source are not in the benchmark."""
-    unlabelled = f"{counted(left, 'row')} without a label or domain left out." if left else ""
-    return " ".join(part for part in (rejected_sentence(collection.rejected, "the source"), unlabelled) if part)

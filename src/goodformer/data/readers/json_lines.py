@@ -105,7 +105,9 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
     if attr is not None and len(attr) != len(row["edges"]):
         raise InputError(f"{where} has {len(attr)} rows of edge_attr for {len(row['edges'])} edges; write one each.")
     data = Data(edge_index=index, num_nodes=nodes)
-    data.x = _checked(_ones(x, nodes, features), nodes, None if features is None else features.node, where)
+    if x is None and features is not None and features.node.kind == "constant":
+        x = torch.ones(nodes, 1)
+    data.x = _checked(x, nodes, None if features is None else features.node, where)
     if attr is not None if features is None else features.edge.kind != "constant":
         data.edge_attr = _edge_values(attr, given, None if features is None else features.edge, where)
     return data
@@ -150,12 +152,6 @@ def table_of(value: Any, name: str, where: str) -> Tensor | None:
     if table.dim() != 2 and not (table.dim() == 1 and not len(table) and name == "edge_attr"):
         raise InputError(f"{where} has {name} that is not a list of rows; write one list of numbers per row.")
     return table
-
-
-def _ones(x: Tensor | None, nodes: int, features: FeatureSpec | None) -> Tensor | None:
-    """Return ones if nodes have constant features."""
-    alike = features is not None and features.node.kind == "constant"
-    return torch.ones(nodes, 1) if x is None and alike else x
 
 
 def _checked(x: Tensor | None, nodes: int, features: Features | None, where: str) -> Tensor | None:

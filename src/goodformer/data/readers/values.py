@@ -25,12 +25,8 @@ def text_of(value: Any) -> str | None:
 
 def plain_of(value: Any) -> str | int | float | None:
     """Return numbers and booleans unchanged and everything else as text; None if missing."""
-    return value if isinstance(value, bool | int) or _is_known(value) else text_of(value)
-
-
-def _is_known(value: Any) -> bool:
-    """Return whether a value is a real number and not NaN."""
-    return isinstance(value, float) and not math.isnan(value)
+    number = isinstance(value, bool | int) or (isinstance(value, float) and not math.isnan(value))
+    return value if number else text_of(value)
 
 
 def word_of(value: Any) -> str | None:
