@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,8 @@ def test_runs_of_different_seeds_are_compared(finished: Run, explained: Run, tmp
     assert json.loads((tmp_path / "agreement.json").read_text()) == report
     assert report["runs"] == [finished.folder.name, other.folder.name]
     assert len(report["per_graph"]) == report["graphs"] == 5
+    for name in ("correlation", "overlap"):
+        assert statistics.fmean(row[name] for row in report["per_graph"]) == pytest.approx(report[name], abs=1e-5)
     assert -1 <= report["correlation"] < 1
     assert 0 <= report["overlap"] < 1
     same = explain_agreement([finished, finished], count=5)

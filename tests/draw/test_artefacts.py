@@ -104,7 +104,7 @@ def test_sensitivity_draws_every_point_with_a_record() -> None:
     assert level == [[40.0, 40.0]] * 2
     assert points(figure.axes[0].get_lines()[0])[0] == [0.1, 1.0, 10.0]  # 100 is not run
     assert points(figure.axes[2].get_lines()[0])[1] == pytest.approx([50.01, 50.1, 51.0, 60.0])
-    assert "4 of 48 points not run" in figure.get_supxlabel()
+    assert "; 4 of 48 points not run" in figure.get_supxlabel()
 
 
 def test_every_series_line_and_error_bar_is_that_of_its_own_records(monkeypatch: pytest.MonkeyPatch) -> None:
