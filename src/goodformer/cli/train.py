@@ -9,7 +9,7 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.cli.evaluate import show_splits
-from goodformer.cli.fit import RULES
+from goodformer.cli.fit import CHOSEN
 
 
 def command(
@@ -88,6 +88,6 @@ def show(summary: dict[str, Any]) -> None:
         summary["splits"],
         [summary["metric"]],
         title=f"{summary['method']} ({summary['model']}) on {named}, seed {summary['seed']}",
-        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {RULES[summary['selection']]}",
+        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {CHOSEN[summary['selection']]}",
     )
     typer.echo(f"run: {summary['folder']}")
