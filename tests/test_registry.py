@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field
 from goodformer import cli, registry
 from goodformer.config.presets import configure, default_model, presets
 from goodformer.methods import METHODS
+from goodformer.models import MODELS
 from goodformer.registry import InputError, Registry, import_plugin
 from goodformer.settings import Computed, Description, describe, settings_model, validate
 
@@ -119,6 +120,21 @@ def test_what_cannot_be_described_is_refused(annotation: Any) -> None:
         describe(build)
 
 
+class Heir(Thing):
+    def __init__(self, part: object = None, *, w=1.0) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def test_a_setting_without_annotation_is_refused_with_its_class() -> None:
+    with pytest.raises(InputError, match=r"Heir.* w .*w: float"):
+        describe(Heir)
+
+
+def test_the_texts_of_a_base_class_are_not_those_of_a_class() -> None:
+    found = describe(type("Child", (Thing,), {}))
+    assert (found.about, found.in_words) == ("", "")
+    assert len(found.settings) == len(describe(Thing).settings)
+
+
 # Names ----------------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +171,9 @@ def test_names_that_are_taken_or_cannot_be_typed_are_refused(mine: Registry[Any]
             mine.add(name, Thing)
     with pytest.raises(InputError, match="erm"):
         mine.remove("erm")
+    for entry in (None, 3, Thing(label="x"), "goodformer.methods.erm"):
+        with pytest.raises(InputError, match="mine"):
+            mine.add("mine", entry)  # type: ignore[arg-type]
     mine.add("mine", "no_such_module:Thing")
     with pytest.raises(InputError, match="no_such_module"):
         mine["mine"]
@@ -277,7 +296,12 @@ def test_names_settings_and_configurations_need_no_torch() -> None:
     [
         ("import no_such_library", ["needs no_such_library"]),
         ("1 / 0", ["ZeroDivisionError", "plugin_under_test.py, line 1"]),
-        ("def (", ["SyntaxError"]),
+        ("def (", ["SyntaxError", "plugin_under_test.py, line 1"]),
+        ("raise SystemExit(3)", ["SystemExit", "plugin_under_test.py, line 1"]),
+        (
+            "import goodformer\ngoodformer.MODELS.add('half', dict)\n1 / 0",
+            ["ZeroDivisionError", "plugin_under_test.py, line 3"],
+        ),
         ("import goodformer\ngoodformer.METHODS.add('erm', dict)", ["'erm'", "another name"]),
     ],
 )
@@ -292,7 +316,25 @@ def test_errors_of_a_plugin_are_one_sentence(
         import_plugin("plugin_under_test")
     assert all(word in str(caught.value) for word in words)
     assert "\n" not in str(caught.value)
+    assert str(caught.value).count(", line ") == ("line" in words[-1])  # one place
+    assert "half" not in MODELS
     sys.modules.pop("plugin_under_test", None)
+
+
+def test_an_unknown_name_may_come_from_a_module_that_was_not_imported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "runs" / "mine"
+    folder.mkdir(parents=True)
+    parts = {"dataset": {"name": "good-motif"}, "model": {"name": "gin"}, "method": {"name": "mine"}}
+    (folder / "config.json").write_text(json.dumps(parts))
+    for words in (["runs", "show", str(folder)], ["train", "good-motif", "--method", "mine"], ["methods", "show", "x"]):
+        assert cli.run(words) == 2
+        assert "--import" in capsys.readouterr().err
+    assert cli.run(["runs", "--runs", str(folder.parent)]) == 0
+    out, err = capsys.readouterr()
+    assert "--import" in err
+    assert "goodformer train" not in out
 
 
 def test_a_module_that_does_not_exist() -> None:

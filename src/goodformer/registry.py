@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodformer import files
-from goodformer.errors import InputError, check_name, unknown
+from goodformer.errors import InputError, unknown
 from goodformer.settings import Description, Setting, describe, first_mistake, load, settings_model, validate
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ SOURCES = ("__init__.py", "registry.py", "settings.py", "spec.py", "transforms",
 KEPT = 8
 """Catalogues of other versions that stay in the cache."""
 VARIABLE, GROUP = "GOODFORMER_IMPORT", "goodformer.plugins"
+OWN_MODULE = "If it comes from your own module, give --import MODULE before the command (in Python: import the module)."
+"""What to do about an unknown name that a module outside this package registers."""
 
 _loading: list[bool] = []
 
@@ -76,6 +78,10 @@ class Registry(Generic[T]):
             raise InputError(f"{name!r} is not a valid name; use lower-case letters, digits, '-', '_' and '.'.")
         if name in self._entries:
             raise InputError(f"{self.kind} {name!r} is already registered; choose another name.")
+        if not (":" in entry if isinstance(entry, str) else callable(entry)):
+            raise InputError(
+                f"{self.kind} {name!r} cannot be {entry!r}; give a class, a function, or a path package.module:name."
+            )
         self._entries[name] = entry
         if presets is not None:
             self.presets[name] = Path(presets) if isinstance(presets, str) else presets
@@ -107,9 +113,17 @@ class Registry(Generic[T]):
         return entry
 
     def _entry(self, name: str) -> str | Callable[..., T]:
-        load_plugins()
-        check_name(self.kind, name, self._entries)
+        self.require(name)
         return self._entries[name]
+
+    def require(self, name: str) -> None:
+        """Raise an error unless a name is registered."""
+        if name not in self:
+            raise InputError(f"{unknown(self.kind, name, self._entries)} {OWN_MODULE}")
+
+    def built_in(self, name: str) -> bool:
+        """Return whether a name belongs to this package and was not added by another module."""
+        return name in self._own
 
     def describe(self, name: str) -> Description:
         """Return the docstring and the settings of a registered class or function."""
@@ -194,9 +208,22 @@ def load_plugins() -> None:
 
 
 def import_plugin(module: str, whose: str = "") -> None:
-    """Import a module that registers something; an error becomes one sentence."""
+    """Import a module that registers something; an error becomes one sentence, and what it registered is removed."""
     if not whose and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+    registries: list[Registry[Any]] = [load(path) for path in REGISTRIES]
+    before = [set(one._entries) for one in registries]
+    try:
+        _import(module, whose)
+    except BaseException:
+        for registry, names in zip(registries, before, strict=True):
+            for name in set(registry._entries) - names:
+                registry.remove(name)
+        raise
+
+
+def _import(module: str, whose: str) -> None:
+    """Import a module; an error becomes one sentence."""
     try:
         import_module(module)
     except InputError as error:
@@ -208,7 +235,10 @@ def import_plugin(module: str, whose: str = "") -> None:
                 "folder, such as my_package.my_method."
             ) from None
         raise InputError(f"cannot import {module}{whose}: it needs {error.name}, which is not installed.") from None
-    except Exception as error:
+    except SyntaxError as error:
+        where = f"{error.filename}, line {error.lineno}"
+        raise InputError(f"cannot import {module}{whose}: {type(error).__name__}: {error.msg} ({where}).") from error
+    except (Exception, SystemExit) as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}"
         raise InputError(f"cannot import {module}{whose}: {type(error).__name__}: {error} ({where}).") from error

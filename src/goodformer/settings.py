@@ -134,14 +134,21 @@ class Description:
 
 
 def describe(build: Callable[..., Any]) -> Description:
-    """Read the docstring and the settings of a class or function."""
-    hints = typing.get_type_hints(build.__init__ if inspect.isclass(build) else build, include_extras=True)
-    settings = [
-        _setting(name, hints.get(name, str), parameter.default)
-        for name, parameter in inspect.signature(build).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    return Description(inspect.getdoc(build) or "", str(vars(build).get("in_words", "")), tuple(settings))
+    """Read the docstring and the settings of a class or function; the docstring of a base class does not count."""
+    title = getattr(build, "__qualname__", str(build))
+    try:
+        hints = typing.get_type_hints(build.__init__ if inspect.isclass(build) else build, include_extras=True)
+    except NameError as error:
+        raise InputError(f"{title}: {error}; annotations need names that are imported at run time.") from None
+    settings = []
+    for name, parameter in inspect.signature(build).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            try:
+                settings.append(_setting(name, hints.get(name), parameter.default))
+            except InputError as error:
+                raise InputError(f"{title}: {error}") from None
+    about = vars(build).get("__doc__") if inspect.isclass(build) else build.__doc__
+    return Description(inspect.cleandoc(about or ""), str(vars(build).get("in_words", "")), tuple(settings))
 
 
 def _setting(name: str, annotation: Any, default: Any) -> Setting:
@@ -149,7 +156,7 @@ def _setting(name: str, annotation: Any, default: Any) -> Setting:
     found: dict[str, Any] = {"name": name, "bounds": {}}
 
     def refuse(what: Any) -> InputError:
-        accepted = "int, float, str, bool, Literal, a list of one of these, and None"
+        accepted = f"int, float, str, bool, Literal, a list of one of these, or with | None, e.g. {name}: float = 1.0"
         return InputError(f"setting {name} uses {what}, which is not supported; annotate it with {accepted}.")
 
     def read(part: Any) -> None:
@@ -192,6 +199,8 @@ def _setting(name: str, annotation: Any, default: Any) -> Setting:
 
     if name == "name":
         raise InputError("a setting cannot be called 'name', which is the name of the part itself; rename it.")
+    if annotation is None:
+        raise InputError(f"setting {name} has no type; annotate it, e.g. {name}: float = 1.0.")
     read(annotation)
     if default is inspect.Parameter.empty:
         found["required"] = True

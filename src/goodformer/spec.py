@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from goodformer.errors import InputError
+from goodformer.errors import InputError, check_name
 
 SPLIT_NAMES = {
     "train": "training",
@@ -68,6 +68,10 @@ class Task:
     outputs: int = 3
     metric: Literal["accuracy", "rocauc"] = "accuracy"
     num_envs: int = field(default=1, compare=False)
+
+    def __post_init__(self) -> None:
+        check_name("kind of task", self.kind, ("multiclass", "binary"))
+        check_name("metric of a task", self.metric, tuple(METRIC_NAMES))
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,14 @@ def test_json_is_alone_on_stdout_and_stderr_has_one_line_per_epoch(command: Comm
     assert Run(tmp_path / answer.json["folder"]).finished
 
 
+def test_a_finished_run_is_shown_and_said_not_to_be_trained(command: Command, runs: Path, erm: Path) -> None:
+    answer = command("train", "good-motif", "--method", "erm", "--runs", runs, *TINY, "--json")
+    summary = json.loads((erm / "summary.json").read_text())
+    assert answer.json == {**summary, "folder": str(erm)}
+    assert str(erm) in answer.err
+    assert (summary["commit"] or "") in answer.err
+
+
 def test_evaluation_repeats_the_record(command: Command, runs: Path, erm: Path) -> None:
     summary = json.loads((erm / "summary.json").read_text())
     answer = command("evaluate", summary["id"][:6], "--runs", runs, "--json")

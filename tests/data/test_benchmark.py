@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from goodformer.data import Benchmark, GraphSet, load_benchmark
+from goodformer.data import DATASETS, Benchmark, GraphSet, load_benchmark
 from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import ENCODINGS, encode
@@ -60,6 +60,7 @@ def one_way() -> torch.Tensor:
             {"splits": {**dict.fromkeys(SPLITS, graphs()), "train": graphs().subset([0, 2])}},
             "lacks class 1 in training",
         ),
+        ({"splits": {**dict.fromkeys(SPLITS, graphs()), "val": []}}, "own, split val is a list"),
         ({"task": Task(outputs=4)}, "lacks class 3 in training"),
         ({"task": Task(outputs=2)}, "has classes 0 to 2; use 0 to 1"),
         ({"task": Task("binary", 1, "rocauc")}, r"give floats \(B, 1\)"),
@@ -94,6 +95,23 @@ def test_nan_and_strange_edges_are_refused_however_they_came_in() -> None:
     strange.edge["index"] = strange.edge["index"] + 1
     with pytest.raises(InputError, match="does not have"):
         own(splits={**dict.fromkeys(SPLITS, graphs()), "val": strange})
+
+
+def test_an_unknown_kind_of_task_or_metric_is_refused() -> None:
+    for fields, word in (({"kind": "regression"}, "multiclass"), ({"metric": "rmse"}, "rocauc")):
+        with pytest.raises(InputError, match=word):
+            Task(**fields)  # type: ignore[arg-type]
+
+
+def test_mistakes_in_a_data_set_of_the_users_own_name_it() -> None:
+    results: dict[str, Any] = {"other": lambda: 3, "empty": lambda: GraphSet.from_list([])}
+    for name, build in results.items():
+        DATASETS.add(f"my-{name}", build)
+        try:
+            with pytest.raises(InputError, match=f"data set my-{name}"):
+                load_benchmark(f"my-{name}")
+        finally:
+            DATASETS.remove(f"my-{name}")
 
 
 def test_binary_targets_may_be_missing_but_need_both_values() -> None:

@@ -179,12 +179,43 @@ def test_only_trainable_parameters_are_stepped(tmp_path: Path, benchmark: Benchm
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_its_epochs(tmp_path: Path) -> None:
     config = tiny_config(method="diverging")
     for _ in range(2):  # the second time it goes on from the epoch that was kept
-        with pytest.raises(TrainingDiverged, match=r"NaN or infinite in epoch 2; lower training\.learning_rate"):
+        with pytest.raises(TrainingDiverged, match=r"\(risk\) .* epoch 2; lower training\.learning_rate.* kept"):
             train(config, tmp_path, QUIET)
     run = Run(tmp_path / config.folder_name)
     assert not run.finished
     assert len(run.epochs) == 1
     assert FittedModel.of_run(run).file.about["epoch"] == 1
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda risk: risk, "Tensor"),
+        (lambda risk: None, "NoneType"),
+        (lambda risk: {}, "empty"),
+        (lambda risk: {"risk": risk.expand(4)}, r"\(4,\).*'risk'"),
+        (lambda risk: {"risk": risk, "size": 0.5}, "float.*'size'"),
+        (lambda risk: {"total": risk}, "total"),
+        (lambda risk: {"risk": risk.detach()}, "parameter"),
+        (lambda risk: {"risk": risk, "size": risk * math.nan}, r"\(size\).*epoch 1(?!.*kept)"),
+    ],
+)
+def test_a_loss_that_cannot_be_minimised_is_refused(
+    loss: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Noisy.loss
+    monkeypatch.setattr(Noisy, "loss", lambda self, batch, epoch: loss(right(self, batch, epoch)["risk"]))
+    with pytest.raises(InputError, match=words):
+        train(tiny_config(method="noisy", training={"batch_size": 200}), tmp_path, QUIET)
+
+
+def test_predictions_of_another_shape_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Noisy, "edge_scores", lambda self, batch: batch.edge_index.float())
+    with pytest.raises(InputError, match=r"Noisy .*edge_scores of shape \(2, "):
+        train(tiny_config(method="noisy"), tmp_path, QUIET)
+    monkeypatch.setattr(Noisy, "forward", lambda self, batch: self.classifier(self._embed(batch)).repeat(1, 2))
+    with pytest.raises(InputError, match=r"Noisy .*logits of shape \(\d+, 6\).*, 3\)"):
+        train(tiny_config(method="noisy", seed=1), tmp_path, QUIET)
 
 
 def test_a_batch_larger_than_the_set_is_one_batch(tmp_path: Path) -> None:

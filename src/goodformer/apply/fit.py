@@ -97,7 +97,7 @@ def fit_file(
         seed: Seed of the run.
         runs: Folder of the runs.
         hardware: Where to compute.
-        warn: Called before training with each sentence on a weakness of the split.
+        warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
 
     Returns:
         The content of ``report.json``.
@@ -115,7 +115,8 @@ def fit_file(
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
-            for sentence in warned:
+            reused = Run(Path(runs) / config.folder_name).reuse_note
+            for sentence in [*warned, *([reused] if reused else [])]:
                 warn(sentence)
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles

@@ -64,6 +64,9 @@ def command(
         plan = compare.plan({"name": dataset, **given}, methods, seeds, budget, overrides or [])
         known = compare.known_records(plan, runs, sources)
         failures: dict[str, str] = {}
+        if known and not table_only and not quiet:
+            done = f"{len(known)} of {len(plan.configs)} runs finished before"
+            typer.echo(f"{done}; to train one again, delete its folder in {runs}.", err=True)
         if not table_only and (missing := plan.missing(known)):
             from goodformer.data import load_benchmark
             from goodformer.executors import local

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from goodformer.cli import options, output
-from goodformer.errors import unknown
+from goodformer.errors import InputError, unknown
 
 app = typer.Typer(name="methods", invoke_without_command=True)
 
@@ -66,10 +66,11 @@ def show_one(
     from goodformer.cli import cards
     from goodformer.methods import METHODS
     from goodformer.models import MODELS
+    from goodformer.registry import OWN_MODULE
 
     found = [(one.kind, one.describe(name)) for one in (METHODS, MODELS) if name in one]
     if not found:
-        raise unknown("method or model", name, {*METHODS, *MODELS})
+        raise InputError(f"{unknown('method or model', name, {*METHODS, *MODELS})} {OWN_MODULE}")
     if as_json:
         output.document([{**cards.card(kind, name, one), "in_words": one.in_words} for kind, one in found])
         return

@@ -54,16 +54,17 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
     from goodformer.report.table import Table
 
     _check_folder(runs)
-    rows = []
-    for run in list_runs(runs):
+    rows, found = [], list_runs(runs)
+    for run in found:
         try:
             rows.append(_brief(run))
         except InputError as error:  # a damaged run does not hide the others
-            typer.echo(f"skipped: {error}", err=True)
+            typer.echo(f"skipped {run.folder.name}: {error}", err=True)
     if as_json:
         output.document(rows)
     elif not rows:
-        typer.echo(f"no run in {runs}; train one with goodformer train.")
+        skipped = f"none of the {len(found)} runs in {runs} can be read."
+        typer.echo(skipped if found else f"no run in {runs}; train one with goodformer train.")
     else:
         output.show(Table.of(list(SHOWN.values()), [[row[key] for key in SHOWN] for row in rows]))
 

@@ -67,6 +67,7 @@ def command(
         from goodformer.config.run import Hardware
         from goodformer.config.settings_file import configure_from
         from goodformer.engine.run import train
+        from goodformer.engine.store import Run
 
         hardware = Hardware(
             accelerator=device,
@@ -76,7 +77,10 @@ def command(
             progress=not quiet,
             test_epochs=not test_chosen,
         )
-        run = train(configure_from(config, typed, overrides or []), runs, hardware)
+        settings = configure_from(config, typed, overrides or [])
+        if note := Run(runs / settings.folder_name).reuse_note:
+            typer.echo(f"note: {note}", err=True)
+        run = train(settings, runs, hardware)
     summary = {**(run.summary or {}), "folder": str(run.folder)}
     output.document(summary) if as_json else show(summary)
 

@@ -131,7 +131,7 @@ def _preset(method: str, name: str) -> list[Tree]:
 
 def _settings(method: str) -> Tree:
     """Return the default model and the presets of a method; those registered with it are checked."""
-    check_name(METHODS.kind, method, METHODS)
+    METHODS.require(method)
     if method not in METHODS.presets:
         try:
             return read_settings(method)

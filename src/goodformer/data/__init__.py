@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from goodformer.errors import InputError
 from goodformer.registry import Registry
 
 if TYPE_CHECKING:
@@ -31,7 +32,18 @@ DATASETS: Registry[Benchmark] = Registry(
 
 def load_benchmark(name: str, **settings: Any) -> Benchmark:
     """Load a benchmark under checked settings, e.g. ``load_benchmark("good-motif", domain="size")``."""
-    return DATASETS.build(name, **settings)
+    from goodformer.data.benchmark import Benchmark as Expected
+
+    try:
+        benchmark = DATASETS.build(name, **settings)
+    except InputError as error:
+        if DATASETS.built_in(name) or name in str(error):
+            raise
+        raise InputError(f"data set {name}: {error}") from None  # a list of graphs does not know where it belongs
+    if not isinstance(benchmark, Expected):
+        got = type(benchmark).__name__
+        raise InputError(f"data set {name} returns an object of type {got}; return a goodformer.Benchmark.")
+    return benchmark
 
 
 def __getattr__(name: str) -> Any:

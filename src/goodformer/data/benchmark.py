@@ -54,6 +54,10 @@ class Benchmark:
         object.__setattr__(self, "task", replace(self.task, num_envs=self.num_envs))
         if set(self.splits) != set(SPLITS):
             raise InputError(f"{self.name} has the splits {', '.join(self.splits)}; give exactly {', '.join(SPLITS)}.")
+        for split, graphs in self.splits.items():
+            if not isinstance(graphs, GraphSet):
+                got = type(graphs).__name__
+                raise InputError(f"{self.name}, split {split} is a {got}; make it with GraphSet.from_list(graphs).")
         if len(self.splits["train"]) == 0:
             raise InputError(f"{self.name} has no training graphs; give at least one of each class.")
         for split in SPLITS:

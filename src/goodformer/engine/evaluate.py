@@ -14,6 +14,7 @@ from torch_geometric.data import Batch
 
 from goodformer.data.graphs import GraphSet
 from goodformer.engine.precision import edge_auc, graph_precision
+from goodformer.errors import InputError
 from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.spec import Task
 
@@ -43,7 +44,20 @@ def infer(
     for chunk, batch in eval_batches(method, graphs, batch_size, indices):
         with torch.no_grad():
             prediction = method.predict(batch)
+        _check_shapes(method, batch, prediction)
         yield chunk, batch, prediction
+
+
+def _check_shapes(method: Method, batch: Batch, prediction: Prediction) -> None:
+    """Raise an error unless a prediction has one logit per graph and output, and at most one score per edge."""
+    expected = {"logits": (batch.num_graphs, method.task.outputs), "edge_scores": (batch.num_edges,)}
+    for name, shape in expected.items():
+        value = getattr(prediction, name)
+        if value is not None and tuple(value.shape) != shape:
+            raise InputError(
+                f"{type(method).__name__} returns {name} of shape {tuple(value.shape)}; expected {shape} for "
+                f"{batch.num_graphs} graphs with {batch.num_edges} edges and {method.task.outputs} outputs."
+            )
 
 
 def eval_batches(

@@ -9,7 +9,7 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -91,7 +91,7 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
             meter = train_epoch(fabric, state, method, optimizer, batches, progress)
             shares = gather((meter.sums(), time.process_time() - processor_start))
             loss = merge_means([sums for sums, _ in shares])
-            check_finite(loss["total"], state.epoch)
+            check_finite(loss, state.epoch)
             seconds = time.perf_counter() - start
 
             state.average.after_epoch()
@@ -137,6 +137,8 @@ def train_epoch(
         batch = graphs.batch(indices)
         batch = batch if fabric.device.type == "cpu" else batch.to(fabric.device, non_blocking=True)
         terms = method.loss(batch, epoch)
+        if meter.steps == 0:
+            check_terms(terms, state.method)
         total = cast(Tensor, sum(terms.values()))
         fabric.backward(total)
         if clip_norm is not None:
@@ -146,7 +148,7 @@ def train_epoch(
         state.average.after_step()
         meter.add({"total": total, **terms}, batch.num_graphs)
         if meter.steps % CHECK_EVERY == 0:
-            check_finite(meter.means()["total"], epoch)
+            check_finite(meter.means(), epoch)
         progress.after_step(meter)
     return meter
 
@@ -170,12 +172,30 @@ def gather(value: Any) -> list[Any]:
     return values
 
 
-def check_finite(loss: float, epoch: int) -> None:
-    """Stop the run when its loss is no longer a number."""
-    if not math.isfinite(loss):
+def check_terms(terms: Any, method: Method) -> None:
+    """Raise an error unless a method's loss is a dictionary of scalar tensors that depend on its parameters."""
+    where = f"{type(method).__name__}.loss"
+    if not isinstance(terms, dict) or not terms:
+        got = "an empty dictionary" if terms == {} else f"an object of type {type(terms).__name__}"
+        raise InputError(f'{where} returns {got}; return a dictionary of scalar tensors, such as {{"risk": loss}}.')
+    for name, term in terms.items():
+        if not isinstance(term, Tensor) or term.dim() > 0:
+            got = f"a tensor of shape {tuple(term.shape)}" if isinstance(term, Tensor) else f"a {type(term).__name__}"
+            raise InputError(f"{where} returns {got} as {name!r}; return a scalar tensor, for example its mean.")
+    if "total" in terms:
+        raise InputError(f"{where} returns a term 'total', which is the name of the sum of all terms; rename it.")
+    if not any(term.requires_grad for term in terms.values()):
+        raise InputError(f"no term of {where} depends on a parameter; compute it without detach() and no_grad().")
+
+
+def check_finite(loss: Mapping[str, float], epoch: int) -> None:
+    """Stop the run when its loss, the entry ``total``, is no longer a number."""
+    if not math.isfinite(loss["total"]):
+        wrong = [name for name, value in loss.items() if name != "total" and not math.isfinite(value)]
+        named = f"the loss ({', '.join(wrong)})" if wrong else "the loss"
         raise TrainingDiverged(
-            f"the loss became NaN or infinite in epoch {epoch + 1}; lower training.learning_rate or set "
-            "training.clip_norm. Earlier epochs are kept."
+            f"{named} became NaN or infinite in epoch {epoch + 1}; lower training.learning_rate or set "
+            f"training.clip_norm.{' Earlier epochs are kept.' if epoch else ''}"
         )
 
 

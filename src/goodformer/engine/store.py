@@ -87,6 +87,14 @@ class Run:
         """Whether the run is complete."""
         return (self.folder / SUMMARY).is_file()
 
+    @property
+    def reuse_note(self) -> str:
+        """A sentence for a finished run that is used without training; empty if the run is not finished."""
+        if (summary := self.summary) is None:
+            return ""
+        commit = f" (trained at commit {summary['commit']})" if summary.get("commit") else ""
+        return f"run {self.folder} is finished{commit}; delete its folder to train it again, e.g. with changed code."
+
     def weights(self, which: str = "best") -> Path:
         """Return the folder of saved weights: of the selected epoch (``best``) or of the latest one (``last``)."""
         check_name("weights", which, (BEST, LAST))

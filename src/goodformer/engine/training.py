@@ -34,7 +34,7 @@ NEXT = "best.next"
 
 
 class TrainingDiverged(InputError):
-    """The loss is no longer a number; the epochs before are kept."""
+    """The loss is no longer a number; earlier epochs, if any, are kept."""
 
 
 class Training:

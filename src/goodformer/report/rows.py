@@ -16,6 +16,7 @@ from typing import Any
 from goodformer.config.presets import configure, default_model
 from goodformer.config.run import PARTS, RunConfig
 from goodformer.errors import InputError, unknown
+from goodformer.registry import OWN_MODULE
 
 METHODS, MODELS = PARTS["method"], PARTS["model"]
 ALL = "all"
@@ -145,7 +146,7 @@ def row(word: str, dataset: str) -> Row:
     elif plain in MODELS:
         found = _pair("erm", plain, dataset)
     else:
-        raise unknown("row", plain, [*_known(), *MODELS, ALL])
+        raise InputError(f"{unknown('row', plain, [*_known(), *MODELS, ALL])} {OWN_MODULE}")
     if plain != name:
         found = replace(found, name=f"{found.name}{ALIKE}", title=f"{found.title}{ALIKE}", borrowed=SHARED)
     if not colon or preset == found.preset:
