@@ -56,8 +56,9 @@ def test_finished_runs_are_not_trained_again(command: Command, tmp_path: Path, m
     (tmp_path / "made.jsonl").write_text(json.dumps(line) + "\n")
     monkeypatch.setattr("goodformer.executors.local.Worker", None)
     monkeypatch.setattr("goodformer.data.load_benchmark", None)
-    answer = command("compare", *TINY, "--methods", "erm", "--records", "made.jsonl", "--quiet")
+    answer = command("compare", *TINY, "--methods", "erm", "--records", "made.jsonl")
     assert answer.code == 0, answer.err
+    assert "1 of 1" in answer.err
     assert "50.00" in answer.out
 
 

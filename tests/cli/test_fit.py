@@ -194,7 +194,11 @@ def test_a_second_fit_replaces_the_first_and_says_so(command: Command) -> None:
     assert first.code == 0
     assert "semicolons" in first.out
     assert not Path("model/unreadable.csv").exists()
-    assert "earlier model" in command(*words).err
+    again = command(*words).err
+    (run,) = Path("runs").glob("*/summary.json")
+    assert "earlier model" in again
+    assert str(run.parent) in again  # the finished run is not trained again
+    assert str(run.parent) not in first.err
 
 
 def test_a_model_is_not_written_among_other_files(command: Command) -> None:

@@ -65,8 +65,8 @@ def command(
         known = compare.known_records(plan, runs, sources)
         failures: dict[str, str] = {}
         if known and not table_only and not quiet:
-            done = f"{len(known)} of {len(plan.configs)} runs finished before"
-            typer.echo(f"{done}; to train one again, delete its folder in {runs}.", err=True)
+            again = "" if sources else f"; to train one again, delete its folder in {runs}"
+            typer.echo(f"{len(known)} of {len(plan.configs)} runs finished before{again}.", err=True)
         if not table_only and (missing := plan.missing(known)):
             from goodformer.data import load_benchmark
             from goodformer.executors import local
