@@ -42,11 +42,11 @@ def test_the_weights_of_a_finished_run_predict(tmp_path: Path, monkeypatch: pyte
     run = train(CONFIG, tmp_path, Hardware(progress=False))
     seen: list[Any] = []
 
-    def note(method: Any, *_: Any) -> float:
+    def note(method: Any, *_: Any) -> list[Any]:
         seen.append(method)
-        return 1.0
+        return []
 
-    monkeypatch.setattr(inference, "_round", note)
+    monkeypatch.setattr(inference, "infer", note)
     assert inference.time_inference(CONFIG, tmp_path, rounds=1)["weights"] == "best"
     trained = load_weights(run.folder / "best")[0].state_dict()
     assert all(bool((value == trained[name]).all()) for name, value in seen[0].state_dict().items())
