@@ -60,7 +60,7 @@ class Run:
         if len(candidates) > SHOWN:
             shown += f" ({len(candidates)} in all; goodformer runs --runs {root} lists every run)"
         if matches:
-            raise InputError(f"{name} matches {len(matches)} runs in {root}; write more of one of {shown}.")
+            raise InputError(f"{name} matches {len(matches)} runs in {root}; give a longer start of one of {shown}.")
         nearest = f"the nearest in {root}: {shown}" if folders else f"{root} holds no run; goodformer train makes one"
         raise InputError(f"unknown run {start!r}; {nearest}.")
 
