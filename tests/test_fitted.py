@@ -155,7 +155,7 @@ def change(folder: Path, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda folder: (folder / "model.json").unlink(), "holds no saved model"),
+        (lambda folder: (folder / "model.json").unlink(), "no saved model"),
         (lambda folder: (folder / "model.json").write_text("{"), "damaged or not JSON"),
         (lambda folder: (folder / "model.json").write_text("[]"), "was not written by goodformer"),
         (lambda folder: change(folder, format="else"), "was not written by goodformer"),
@@ -163,7 +163,7 @@ def change(folder: Path, **fields: Any) -> None:
         (lambda folder: change(folder, task={"kind": "regression"}), "is damaged"),
         (lambda folder: change(folder, weights=None), "truncated or belongs to another model"),
         (lambda folder: change(folder, model={"name": "gim"}), "did you mean gin"),
-        (lambda folder: change(folder, model={"name": "gin", "dim": 32}), "do not fit"),
+        (lambda folder: change(folder, model={"name": "gin", "dim": 32}), "do not match model.json"),
         (lambda folder: (folder / "weights.safetensors").unlink(), "No such file"),
         (lambda folder: (folder / "weights.safetensors").write_bytes(b"x"), "truncated"),
     ],
@@ -180,7 +180,7 @@ def test_a_truncated_file_is_noticed(saved: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(InputError, match="truncated"):
         FittedModel.load(saved)
-    with pytest.raises(InputError, match="holds no saved model"):
+    with pytest.raises(InputError, match="no saved model"):
         FittedModel.load(saved / "nowhere")
 
 

@@ -1,4 +1,4 @@
-"""Graph classification that keeps working when the data shift.
+"""Graph classification under distribution shift.
 
 The names below are loaded when they are first used, so that ``import goodformer`` costs nothing.
 """

@@ -98,7 +98,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         if env is not None:
             given = np.asarray(env).reshape(-1)
             if any(one is None or str(one) == "nan" for one in given.tolist()):
-                raise InputError("env holds None or NaN; give every graph an environment, or leave env out.")
+                raise InputError("env contains None or NaN; give every graph an environment, or leave env out.")
             if len(given) != len(split):
                 raise InputError(f"env has {len(given)} entries for {len(split)} graphs; give one per graph.")
             codes = np.unique(given, return_inverse=True)[1]
@@ -205,14 +205,14 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
     flat = values.reshape(-1)
     flat = np.array(flat.tolist()) if flat.dtype.kind == "O" else flat  # pandas stores text as objects
     if flat.dtype.kind == "O":
-        raise InputError("y holds None or values of several types; give one class per graph, all of one type.")
+        raise InputError("y contains None or values of several types; give one class per graph, all of one type.")
     if flat.dtype.kind == "f" and np.isnan(flat).any():
-        raise InputError("y holds NaN; drop graphs without a label, or give several targets as columns.")
+        raise InputError("y contains NaN; drop graphs without a label, or give several targets as columns.")
     if flat.dtype.kind == "f" and (flat != np.floor(flat)).any():
-        raise InputError("y holds continuous values; convert them to classes first, e.g. y > threshold.")
+        raise InputError("y contains continuous values; convert them to classes first, e.g. y > threshold.")
     classes, codes = np.unique(flat, return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"y has {len(classes)} class only; give graphs of at least two classes.")
+        raise InputError("y has a single class; give graphs of at least two classes.")
     called, one = {"label": tuple(str(name) for name in classes)}, torch.from_numpy(codes.astype(np.int64))
     if len(classes) == 2:
         return Labels(one[:, None].float(), Task("binary", 1, "rocauc"), called), classes.dtype.kind
@@ -229,7 +229,7 @@ def _readable(X: Sequence[Any], model: FittedModel | None = None) -> Collection:
     """Read the graphs of ``X``; raise if one cannot be read."""
     if isinstance(X, str) or hasattr(X, "columns"):
         kind = "one text" if isinstance(X, str) else "a table with columns"
-        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that holds them.")
+        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that contains them.")
     collection = collect(list(X), None if model is None else model.features)
     if collection.rejected:
         first = collection.rejected[0]

@@ -73,9 +73,9 @@ class Registry(Generic[T]):
                 ``goodformer/config/settings/erm.yaml``. Without them it runs on GIN with all defaults.
         """
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-            raise InputError(f"{name!r} cannot name a {self.kind}; use small letters, digits, '-', '_' and '.'.")
+            raise InputError(f"{name!r} is not a valid name; use lower-case letters, digits, '-', '_' and '.'.")
         if name in self._entries:
-            raise InputError(f"there is a {self.kind} {name!r} already; register yours under another name.")
+            raise InputError(f"{self.kind} {name!r} is already registered; choose another name.")
         self._entries[name] = entry
         if presets is not None:
             self.presets[name] = Path(presets) if isinstance(presets, str) else presets

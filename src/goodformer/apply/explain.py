@@ -203,7 +203,7 @@ class Shown:
         if left := self.rows[self.drawable :]:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
             size = f"more than {self.limits[1]} atoms"
-            notes.append(f"{left[0].name}{more} not drawn: {size}; the tables hold the scores.")
+            notes.append(f"{left[0].name}{more} not drawn: {size}; the tables contain their scores.")
         return notes
 
 

@@ -106,7 +106,7 @@ def fit_file(
     earlier = (folder / MODEL).is_file()
     found = folder.iterdir() if folder.is_dir() and not earlier else ()
     if any(one.name not in WRITTEN and not one.name.startswith(".") for one in found):
-        raise InputError(f"{folder} holds other files; choose a new folder for the model.")
+        raise InputError(f"{folder} contains other files; choose a new folder for the model.")
     with fresh_folder(folder):  # fails before training if the folder cannot be written
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels

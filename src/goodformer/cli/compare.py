@@ -15,17 +15,21 @@ def command(
     domain: Annotated[str | None, typer.Option(help="Attribute that shifts, e.g. basis or size.")] = None,
     shift: Annotated[str | None, typer.Option(help="Kind of shift: covariate, concept or none.")] = None,
     methods: Annotated[
-        str, typer.Option(metavar="ROW,ROW", help="Rows: all, names, METHOD on MODEL, ROW:PRESET.")
+        str, typer.Option(metavar="ROW,ROW", help="all, or rows: METHOD, MODEL, METHOD on MODEL, ROW:PRESET.")
     ] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per row.")] = 3,
-    budget: Annotated[str, typer.Option(help=f"The same for all rows: {options.BUDGETS}.")] = "compare",
+    budget: Annotated[
+        str, typer.Option(help=f"Number of graphs and epochs for all rows: {options.BUDGETS}.")
+    ] = "compare",
     overrides: options.Set = None,
     jobs: options.Jobs = 2,
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
     records: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Also use the runs of these records; default with --table-only: results."),
+        typer.Option(
+            metavar="FILE", help="Also use these records, files or folders; default with --table-only: results."
+        ),
     ] = None,
     table_only: Annotated[bool, typer.Option("--table-only", help="Train nothing.")] = False,
     export: options.Export = None,
@@ -46,8 +50,8 @@ def command(
       goodformer compare --dataset good-motif --methods "all,erm on goodformer,goodformer:paper"
       goodformer compare --dataset good-motif --table-only -o table.tex
 
-    Finished runs are reused and stopped runs are continued, so the same command can be given again at any time. A run
-    that fails does not stop the others; the exit code is then 1.
+    Finished runs are reused and stopped runs are continued, so the command can be interrupted and repeated at any
+    time. A run that fails does not stop the others; the exit code is then 1.
     """
     chosen = output.chosen_format(form, out)
     with output.working():

@@ -27,10 +27,12 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
     model: options.Model = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="Settings by name.")] = "default",
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Preset of settings of the method.")] = "default",
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; by default adapted to the number of rows.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of epochs; default: depends on the number of rows.")
+    ] = None,
     runs: options.Runs = Path("runs"),
     device: options.Device = "cpu",
     threads: options.Threads = 1,
@@ -47,8 +49,8 @@ def command(
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
-    Some rows are held out: ID rows are like the training rows, OOD rows differ from them as --split says. The report
-    shows the performance on both. Rows that cannot be read are listed. The same command continues an interrupted fit.
+    Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
+    shows the metric on both and lists rows that cannot be read. The same command continues an interrupted fit.
     """
     with output.working():
         from goodformer.apply.fit import OwnFile, fit_file
@@ -93,12 +95,12 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     if metric != "accuracy":
         first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
         mean = ", averaged over targets" if len(classes) > 1 else ""
-        meaning = f"ROC-AUC: how often a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
+        meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({CHOSEN[report['selection']]})"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
-    missing = f"; {counted(left, 'row')} without a label or a split left out" if left else ""
+    missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
     if report["distance"].get("sentence"):

@@ -48,7 +48,7 @@ def show_all(as_json: options.Json = False) -> None:
         return
     shown = [[row["kind"], row["name"], row["in_words"] or row["about"]] for row in rows]
     output.table(["kind", "name", "what it does, and when to choose it"], shown)
-    typer.echo("formula, paper and settings of one: goodformer methods show NAME")
+    typer.echo("Show formula, paper and settings of one: goodformer methods show NAME")
 
 
 @app.command("show")

@@ -16,15 +16,15 @@ ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
 DataFile = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")]
-Smiles = Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")]
-SmilesAsTrained = Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")]
-Model = Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")]
-Weights = Annotated[str, typer.Option(help="Weights to use: best (by the selection rule) or last.")]
+Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules.")]
+SmilesAsTrained = Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")]
+Model = Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")]
+Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
 """Default folder of records."""
 BUDGETS = "full, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")]
 Export = Annotated[
@@ -33,13 +33,13 @@ Export = Annotated[
 Threads = Annotated[int, typer.Option(min=1, help="Threads per process.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="a.b=value", help="One setting, e.g. training.batch_size=32; repeatable."),
+    typer.Option("--set", metavar="a.b=value", help="Change a setting, e.g. training.batch_size=32; repeatable."),
 ]
 Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="YAML file with dataset, model, method, training, seed, preset."),
 ]
-Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Settings by name: default, paper or as_published.")]
+Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Preset of settings: default, paper, ...")]
 FormatOption = Annotated[
     Format | None, typer.Option("--format", help="Format of tables; default: by the extension of the file, or text.")
 ]

@@ -14,7 +14,10 @@ def command(
     model: options.ModelName,
     data: options.DataFile,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: .csv, .tsv, .parquet, .json or .jsonl.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File for the predictions: .csv, .tsv, .parquet, .json or .jsonl."
+        ),
     ] = Path("answers.csv"),
     smiles: options.SmilesAsTrained = None,
     sets: Annotated[
@@ -27,7 +30,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Predict every row of a file: class, calibrated probabilities, and whether the row is outside the domain.
+    """Predict every row of a file: class, calibrated probabilities, and whether it is outside the training domain.
 
     [bold]Examples[/bold]
 
@@ -56,7 +59,7 @@ def _show(report: dict[str, Any]) -> None:
     """Print how many rows there are, how many are outside the domain, and where the predictions are."""
     from goodformer.data.readers.values import counted
 
-    domain = f"{report['outside']} outside the domain of the training data"
+    domain = f"{report['outside']} outside the training domain"
     if report["outside"] is None:
         domain = "domain check unavailable for this model"
     if not report["failure"]:

@@ -28,9 +28,9 @@ def command(
     methods: Annotated[
         str | None, typer.Option(metavar="ROW,ROW", help="Only these rows, named as in goodformer compare.")
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="Train the runs without a record.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Train the runs that have no record.")] = False,
     times_only: Annotated[
-        bool, typer.Option("--times-only", help="Measure inference times without a record; train nothing.")
+        bool, typer.Option("--times-only", help="Measure missing inference times; train nothing.")
     ] = False,
     jobs: options.Jobs = 2,
     threads: options.Threads = 1,
@@ -46,7 +46,7 @@ def command(
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="PAGE", help="Write all artefacts, or the short table, between the markers of this page."),
+        typer.Option(metavar="PAGE", help="Write the tables between the markers of docs/reproduce.md or README.md."),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -61,7 +61,7 @@ def command(
       goodformer reproduce figure-sensitivity -o sensitivity.png
       goodformer reproduce table-precision -o precision.tex
 
-    A record counts if its settings are those the run would be trained with today. Training can be stopped and
+    A record counts only if its settings equal those that the run would have now. Training can be stopped and
     continued at any time; the exit code is 1 if a run failed.
     """
     from goodformer.report import artefacts, reproduce
@@ -76,7 +76,7 @@ def command(
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
     one = artefacts.artefact(name)
-    plans = artefacts.narrowed(one.tables(budget, seeds), dataset, methods)
+    plans = artefacts.narrowed(one.plans(budget, seeds), dataset, methods)
     written = output.chosen_format(form, None if one.drawn else out)
     failures: dict[str, str] = {}
     measured: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def command(
 def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any], runs: Path, out: Path) -> None:
     """Draw a figure from the weights of run folders, or from the tables of a report."""
     from goodformer.draw import artefacts as pictures
-    from goodformer.draw.subgraphs import save
+    from goodformer.draw.canvas import save
     from goodformer.report import reproduce
     from goodformer.report.artefacts import REFERENCE
 

@@ -59,7 +59,7 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
         try:
             rows.append(_brief(run))
         except InputError as error:  # a damaged run does not hide the others
-            typer.echo(f"left out: {error}", err=True)
+            typer.echo(f"skipped: {error}", err=True)
     if as_json:
         output.document(rows)
     elif not rows:
@@ -97,12 +97,14 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
         rows = [[key, _text(value)] for key, value in run.summary.items() if key not in ("config", "splits")]
         output.table(["summary", ""], rows)
     else:
-        typer.echo("not finished; the command that started it continues it.")
+        typer.echo("not finished; repeat the command that started it to continue.")
 
 
 @app.command("export")
 def export(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Default: all finished.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs to export; default: all finished runs.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Add the lines to this file.")] = None,
     runs: options.Runs = Path("runs"),
 ) -> None:
@@ -122,11 +124,10 @@ def export(
     unfinished = [run.folder.name for run in chosen if names and not run.finished]
     if unfinished:
         raise InputError(
-            f"run {unfinished[0]} is not finished; repeat the command that started it, which continues it, then "
-            "export the run."
+            f"run {unfinished[0]} is not finished; repeat the command that started it to continue, then export the run."
         )
     if out:
-        typer.echo(f"{out} now holds {export_results(chosen, out)} runs", err=True)
+        typer.echo(f"{out} now contains {export_results(chosen, out)} runs", err=True)
         return
     for run in chosen:
         if run.summary:

@@ -13,16 +13,17 @@ from goodformer.cli import options, output
 def command(
     data: options.DataFile,
     by: Annotated[
-        str, typer.Option(metavar="HOW", help="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
+        str,
+        typer.Option(
+            metavar="HOW", help="What differs: auto, scaffold, size, cluster, random, column:NAME or file:PATH."
+        ),
     ] = "auto",
     smiles: options.Smiles = "smiles",
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random choices.")] = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the split is saved.")] = Path(
-        "split.json"
-    ),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the split.")] = Path("split.json"),
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw the distribution of the domains (PNG, SVG, PDF).")
     ] = None,

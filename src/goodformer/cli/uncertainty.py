@@ -16,10 +16,10 @@ def command(
         str | None, typer.Argument(metavar="[RUN]", help="A run's folder, or the start of its name or id.")
     ] = None,
     weights: options.Weights = "best",
-    alpha: Annotated[float, typer.Option(help="Share of usual graphs that may be flagged as outside.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Share of ID graphs that may be flagged as outside.")] = 0.05,
     level: Annotated[float, typer.Option(help="Target coverage of the conformal sets.")] = 0.9,
     save: Annotated[
-        bool, typer.Option("--save", help="Write the uncertainty beside the weights; predictions then include it.")
+        bool, typer.Option("--save", help="Save the uncertainty beside the weights; predictions then use it.")
     ] = False,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add the record to this file of JSON lines.")

@@ -56,7 +56,7 @@ def _merge(read: Any, typed: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(part, Mapping):
         raise InputError(f"a part of the settings file is {part!r}; write it as key: value lines.")
     if not isinstance(part.get("name", ""), str):
-        raise InputError(f"a part of the settings file is named {part['name']!r}; give a word.")
+        raise InputError(f"a part of the settings file has the name {part['name']!r}; give text.")
     given = {key: value for key, value in (typed or {}).items() if value is not None}
     renamed = "name" in part and "name" in given and part["name"] != given["name"]
     return given if renamed else {**part, **given}

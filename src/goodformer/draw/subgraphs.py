@@ -20,12 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.draw.canvas import check_format, literal_text, save
+from goodformer.draw.canvas import draw
 from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
+from goodformer.errors import InputError
 from goodformer.explain.subgraph import score_edges
-from goodformer.registry import InputError
-
-__all__ = ["REST", "Sketch", "draw_edges", "draw_subgraphs", "save", "sketch"]
 
 Array = NDArray[Any]
 
@@ -90,10 +88,12 @@ def draw_subgraphs(
             f"draw_subgraphs got {len(graphs)} graphs, {len(scores)} scores and {len(titles)} titles; "
             "pass at least one graph, and one score tensor and one title per graph."
         )
-    check_format(Path(path))
-    sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
-    with literal_text():
-        return save(subgraph_figure(sketches, titles, caption), Path(path))
+
+    def figure() -> Figure:
+        sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
+        return subgraph_figure(sketches, titles, caption)
+
+    return draw(figure, path)
 
 
 def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:

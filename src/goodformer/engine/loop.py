@@ -175,7 +175,7 @@ def check_finite(loss: float, epoch: int) -> None:
     if not math.isfinite(loss):
         raise TrainingDiverged(
             f"the loss became NaN or infinite in epoch {epoch + 1}; lower training.learning_rate or set "
-            "training.clip_norm. The epochs before are kept."
+            "training.clip_norm. Earlier epochs are kept."
         )
 
 

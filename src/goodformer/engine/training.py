@@ -113,7 +113,7 @@ class Training:
         except InputError:
             intact = False
         if not intact:
-            raise InputError(f"{best} has lost the weights of epoch {epoch}; remove {self.folder} to train it again.")
+            raise InputError(f"{best} lacks the weights of epoch {epoch}; remove {self.folder} and train again.")
         return True
 
     def start(self) -> torch.optim.Optimizer:

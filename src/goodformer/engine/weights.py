@@ -97,7 +97,7 @@ def load_weights(folder: Path) -> tuple[Method, ModelFile]:
     try:
         method.load_state_dict(weights)
     except RuntimeError:
-        raise InputError(f"the weights in {folder} do not fit the model they describe; train again.") from None
+        raise InputError(f"the weights in {folder} do not match its model.json; train again.") from None
     return method.eval(), file
 
 

@@ -89,7 +89,7 @@ class Uncertainty:
         """Fit the same to outputs that are already computed; see `fit`."""
         chosen = _check(score, alpha)
         if score not in available(id_val):
-            raise InputError(f"this method has no score {score}; choose one of {', '.join(available(id_val))}.")
+            raise InputError(f"this method has no domain score {score}; choose one of {', '.join(available(id_val))}.")
         learnt = chosen.learn(task, train if chosen.trains else id_val)
         state = {name: value.contiguous() for name, value in learnt.items()}  # the layout that loading gives
         reference = _rankable(chosen.measure(task, state, id_val)).sort().values
