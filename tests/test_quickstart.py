@@ -3,10 +3,13 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from matplotlib.image import imread
+from torch_geometric.data import Data
 
 from goodformer import cli, quickstart
 from goodformer.data import load_benchmark
@@ -61,6 +64,27 @@ def test_every_number_stands_under_its_heading() -> None:
     }
     assert "20,000 graphs" in table.title
     assert "OOD validation" in table.note
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_the_picture_names_the_motif_and_the_prediction(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Predictions are one class further than the motif, and the scores of a graph are its own."""
+    told: list[Any] = []
+
+    def predict(graphs: list[Data]) -> SimpleNamespace:
+        classes = torch.tensor([(int(graph.motif) + 1) % 3 for graph in graphs])
+        return SimpleNamespace(classes=classes, edge_scores=[graph.edge_truth.float() for graph in graphs])
+
+    model = SimpleNamespace(predict=predict)
+    monkeypatch.setattr(quickstart, "FittedModel", SimpleNamespace(of_run=lambda run, weights: model))
+    monkeypatch.setattr(quickstart, "draw_subgraphs", lambda *given: told.extend(given) or given[2])
+    run: Any = SimpleNamespace(config=SimpleNamespace(dataset={**quickstart.DATASET, "graphs": 300}))
+    assert quickstart.draw(run, tmp_path / "a.png") == tmp_path / "a.png"
+    graphs, scores, _, titles = told
+    motifs = quickstart.MOTIFS
+    assert [int(graph.motif) for graph in graphs] == [0, 1, 2, 0, 1, 2]
+    assert titles == [f"{motifs[kind]}, predicted {motifs[(kind + 1) % 3]}" for kind in (0, 1, 2, 0, 1, 2)]
+    assert all(bool(score[graph.edge_truth].all()) for graph, score in zip(graphs, scores, strict=True))
 
 
 def test_the_ceiling_is_that_of_random_labels() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -112,6 +114,29 @@ def test_molecules_are_drawn_from_smiles_or_codes(tmp_path: Path) -> None:
     assert "fidelity" not in png["graphs"][0]
 
 
+def test_pictures_get_each_molecule_with_its_own_bonds_scores_and_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("goodformer.draw.molecules.draw_molecules", lambda *given: calls.append(given) or given[3])
+    model, graphs = untrained(), featurise(SMILES[:2]).graphs
+    names = ["paracetamol", "aspirin"]
+    report = gf.explain_graphs(
+        model, graphs, tmp_path, names, k=4, smiles=SMILES[:2], single_pictures=True, measure=False, note="one left out"
+    )
+    both, *alone = calls
+    assert both[0] == SMILES[:2]
+    assert [index.tolist() for index in both[1]] == [graph.edge_index.tolist() for graph in graphs]
+    assert [title.split("\n")[0] for title in both[4]] == names
+    assert both[5:] == (4, CAPTIONS["post-hoc"].replace("edges", "bonds"), "one left out")
+    for place, (index, scores) in enumerate(zip(both[1], both[2], strict=True)):
+        best = index[:, scores.argmax()].sort().values.tolist()
+        assert report["graphs"][place]["edges"][0] == best
+    for place, call in enumerate(alone):
+        assert (call[0], call[4]) == (both[0][place : place + 1], both[4][place : place + 1])
+        assert call[3].name == f"{place}.png"
+
+
 def test_all_graphs_are_scored_and_the_first_are_drawn(tmp_path: Path) -> None:
     model, smiles = untrained(), ["C" * size for size in range(2, 32)]
     molecules = featurise(smiles).graphs
@@ -138,6 +163,8 @@ def test_runs_of_different_seeds_are_compared(finished: Run, explained: Run, tmp
     assert json.loads((tmp_path / "agreement.json").read_text()) == report
     assert report["runs"] == [finished.folder.name, other.folder.name]
     assert len(report["per_graph"]) == report["graphs"] == 5
+    for name in ("correlation", "overlap"):
+        assert statistics.fmean(row[name] for row in report["per_graph"]) == pytest.approx(report[name], abs=1e-5)
     assert -1 <= report["correlation"] < 1
     assert 0 <= report["overlap"] < 1
     same = explain_agreement([finished, finished], count=5)

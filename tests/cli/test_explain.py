@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from rdkit import Chem
 
 from goodformer.apply.explain import explain_file
+from goodformer.apply.explanation import CAPTIONS
+from goodformer.cli.explain import _show
 from goodformer.fitted import FittedModel
 from tests.apply.molecules import FITTED, counted_passes
 from tests.cli.conftest import Command
@@ -110,9 +113,30 @@ def test_graphs_of_a_run_are_printed_with_label_prediction_and_hits(invariant: P
         assert [*graph["graph"].split(), str(graph["label"]), str(graph["predicted"]), *hits] in lines
         assert graph["k"] == number  # as many edges are chosen as are true
     fidelity = report["fidelity"]
-    (line,) = [line for line in out.splitlines() if "random edges" in line]
+    (line,) = [line for line in out.splitlines() if line.startswith("fidelity")]
     numbers = [word.strip("(),") for word in line.split() if word.strip("(),-")[:1].isdigit()]
     assert numbers == [f"{fidelity[key]:.3f}" for key in ("removed", "random_removed", "kept", "random_kept")]
+
+
+def test_every_printed_number_of_a_report_is_the_one_its_words_say(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = {"graph": "test 5", "label": 2, "predicted": 0, "truth": [True, False, True, True, False]}
+    _show(
+        {
+            "graphs": [graph],
+            "classes": {"label": ["house", "cycle", "crane"]},
+            "fidelity": {"removed": 0.11, "random_removed": 0.22, "kept": 0.33, "random_kept": 0.44},
+            "agreement": {"correlation": 0.55, "overlap": 0.66, "chance": 0.77},
+            "explanation": "post-hoc",
+            "picture": "a.png",
+            "scores": "b.json",
+        }
+    )
+    out = capsys.readouterr().out
+    assert ["test", "5", "2", "house", "2", "of", "3"] in [line.split() for line in out.splitlines()]
+    assert [float(number) for number in re.findall(r"0\.\d{3}", out)] == [0.11, 0.22, 0.33, 0.44, 0.55, 0.66, 0.77]
+    for words in ("without the chosen edges 0.110", "alone 0.330", "correlation of edge scores 0.550", "chance 0.770"):
+        assert words in out
+    assert CAPTIONS["post-hoc"] in out
 
 
 def test_a_failed_explanation_leaves_an_earlier_one_alone(command: Command) -> None:

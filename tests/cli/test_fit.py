@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,8 +86,9 @@ def test_metrics_are_those_of_the_rows_of_each_split(fitted: Fitted, command: Co
 def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest.CaptureFixture[str]) -> None:
     report = {
         "metric": "rocauc", "classes": {"y": ["no", "yes"]}, "method": "erm", "model": "gin", "file": "mine.csv",
-        "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 20, "distance": {},
-        "unreadable": 0, "notes": [], "folder": "mine", "counts": {split: n for n, split in enumerate(SPLITS, 2)},
+        "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 23, "distance": {},
+        "rows": 31, "unreadable": 7, "problems": [{"row": n, "text": f"x{n}", "reason": "why"} for n in range(2, 9)],
+        "notes": [], "folder": "mine", "counts": {split: n for n, split in enumerate(SPLITS, 2)},
         "splits": {split: {"rocauc": n / 10} for n, split in enumerate(SPLITS, 2)},
     }  # fmt: skip
     _show(report)
@@ -96,8 +98,13 @@ def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest
         assert line.split()[-2:] == [str(number), f"0.{number}00"]
     assert "calibration" in next(line for line in out.splitlines() if line.startswith("ID validation"))
     assert "choose the epoch" in next(line for line in out.splitlines() if line.startswith("OOD validation"))
-    assert "3 of 7" in out
-    assert "predicts y: no or yes" in out
+    assert "3 of 7 (best on OOD validation)" in out
+    (meaning,) = [line for line in out.splitlines() if line.startswith("ROC-AUC: ")]
+    assert re.findall(r"\b(no|yes)\b", meaning) == ["yes", "no"]  # the second class is ranked above the first
+    assert "predicts y: no or yes; 3 rows" in out  # 23 graphs, 20 of them in a split
+    assert "7 of 31 rows" in out
+    assert re.findall(r"row (\d): 'x(\d)'", out) == [(str(n), str(n)) for n in range(2, 7)]
+    assert "2 more" in out
     assert "goodformer predict mine NEW.csv" in out
 
 
@@ -187,7 +194,7 @@ def test_a_second_fit_replaces_the_first_and_says_so(command: Command) -> None:
     assert first.code == 0
     assert "semicolons" in first.out
     assert not Path("model/unreadable.csv").exists()
-    assert "model holds an earlier model" in command(*words).err
+    assert "earlier model" in command(*words).err
 
 
 def test_a_model_is_not_written_among_other_files(command: Command) -> None:

@@ -39,7 +39,7 @@ def test_rows_and_printed_numbers_are_those_of_the_earlier_version(command: Comm
     assert answer.code == 0
     assert Path("answers.csv").read_text() == (FITTED / "answers.csv").read_text()
     first, *rest = answer.out.splitlines()
-    assert first.startswith("13 rows; 2 outside the domain")
+    assert first.startswith("13 rows; 2 outside")
     assert rest[0].startswith("2 of 13 rows cannot be read")
     assert [line.split(":")[0].strip() for line in rest[1:3]] == ["row 4", "row 10"]
     assert rest[-1] == "answers: answers.csv"
@@ -94,6 +94,18 @@ def test_columns_of_probabilities_and_sets_carry_the_names_of_their_classes() ->
         assert columns["predicted"][row] == max(shares, key=lambda name: shares[name])
         held = [name for name, inside in zip(shares, sets[row].tolist(), strict=True) if inside]
         assert columns["set"][row] == "|".join(held)
+
+
+def test_each_of_several_targets_has_columns_of_its_own() -> None:
+    model = untrained(task=Task("binary", 2, "rocauc"), classes={"y": ("off", "on"), "z": ("cold", "hot")})
+    shares, codes = torch.tensor([[0.1, 0.7], [0.8, 0.6], [0.9, 0.2]]), torch.tensor([[0, 1], [1, 1], [1, 0]])
+    columns = answer_columns(model, Predictions(shares.logit(), shares, codes, None))
+    assert {name: values if "predicted" in name else pytest.approx(values) for name, values in columns.items()} == {
+        "y_predicted": ["off", "on", "on"],
+        "y_p_on": [0.1, 0.8, 0.9],
+        "z_predicted": ["hot", "hot", "cold"],
+        "z_p_hot": [0.7, 0.6, 0.2],
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from goodformer.cli.split import _show
 from goodformer.data.splits.split import Split
 from goodformer.spec import SPLIT_NAMES
 from tests.cli.conftest import Command
+from tests.cli.test_train import cells
 
 RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccsc1", "C1CCOC1"]
 
@@ -83,3 +85,30 @@ def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: l
     assert word in answer.err
     assert "Traceback" not in answer.err
     assert data.read_text() == before
+
+
+def test_each_cell_and_line_is_the_one_its_head_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """A made-up report in which no number occurs twice."""
+    part = {
+        "graphs": 60, "classes": [0.11, 0.12], "mean_size": 22.5, "size_difference": -1.25, "domains": 7,
+        "unseen_domains": 0.35, "nearest_mean": 0.45, "nearest_median": 0.46, "auroc": 0.55, "also_in_train": 6,
+    }  # fmt: skip
+    parts = {split: {**part, "graphs": 60 + place} for place, split in enumerate(SPLIT_NAMES)}
+    parts["train"] |= dict.fromkeys(("nearest_mean", "nearest_median", "auroc", "also_in_train"))
+    report = {
+        "file": "mine.csv", "by": "scaffold", "parts": parts, "class_names": {"a": ["off", "on"], "b": ["x", "y"]},
+        "left_out": 9, "rejected": [{}] * 4, "rejected_sentence": "Four.", "notes": ["a note"], "sentence": "Far.",
+        "split": "out.json", "picture": "out.png",
+    }  # fmt: skip
+    _show(report)
+    out = capsys.readouterr().out
+    shown = cells(out)
+    for place, name in enumerate(SPLIT_NAMES.values()):
+        known = {"nearest": "0.45", "AUROC": "0.55", "in training": "6"}
+        assert shown[name] == {
+            "graphs": str(60 + place), "classes": "0.11 0.12", "size": "22.50", "sd": "-1.25", "domains": "7",
+            "unseen": "0.35", **(known if place else dict.fromkeys(known, "-")),
+        }  # fmt: skip
+    for fact in ("on in a, y in b", "5 more rows", "Four.", "Far.", "a note", "out.json", "out.png"):
+        assert fact in out
+    assert "mine.csv split by scaffold" in out

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
 from goodformer.draw import artefacts
-from goodformer.draw.palette import FOUND, TRUE
+from goodformer.draw.palette import BLUE, FOUND, TRUE, VERMILION
 from goodformer.registry import InputError
 from goodformer.report import reproduce
 from goodformer.report.artefacts import REFERENCE, artefact, narrowed
@@ -47,6 +47,13 @@ def coloured(axes: Any, colour: str) -> int:
     return sum(to_hex(edge) == colour.lower() for edge in edges)
 
 
+def segments(axes: Any, colour: str) -> set[tuple[float, ...]]:
+    """The ends of the edges that a panel draws in one colour."""
+    lines = [one for one in axes.collections if isinstance(one, LineCollection) and len(one.get_segments())]
+    found = [one for one in lines if {to_hex(edge) for edge in one.get_colors()} == {colour.lower()}]
+    return {tuple(np.round(segment, 6).flatten().tolist()) for one in found for segment in one.get_segments()}
+
+
 def test_subgraphs_draw_the_chosen_edges_and_the_true_ones() -> None:
     """A path of five edges: two are true; one method finds both, the other none of them."""
     pairs = [(k, k + 1) for k in range(5)]
@@ -58,6 +65,9 @@ def test_subgraphs_draw_the_chosen_edges_and_the_true_ones() -> None:
     assert [one.get_title() for one in figure.axes] == ["right", "wrong", "truth"]
     assert [one.get_xlabel() for one in (right, wrong)] == ["2 of 2 edges", "0 of 2 edges"]
     assert [coloured(one, FOUND) for one in figure.axes] == [2, 2, 0]
+    lines = [segments(one, FOUND) for one in (right, wrong)]
+    assert lines[0] == segments(figure.axes[2], TRUE)
+    assert not lines[0] & lines[1]
     assert [coloured(one, TRUE) for one in figure.axes] == [0, 0, 2]
 
 
@@ -94,7 +104,49 @@ def test_sensitivity_draws_every_point_with_a_record() -> None:
     assert level == [[40.0, 40.0]] * 2
     assert points(figure.axes[0].get_lines()[0])[0] == [0.1, 1.0, 10.0]  # 100 is not run
     assert points(figure.axes[2].get_lines()[0])[1] == pytest.approx([50.01, 50.1, 51.0, 60.0])
-    assert "4 of 48 points not run" in figure.get_supxlabel()
+    assert "; 4 of 48 points not run" in figure.get_supxlabel()
+
+
+def test_every_series_line_and_error_bar_is_that_of_its_own_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four panels of made-up tables in which every number is another."""
+    monkeypatch.setattr(artefacts, "NAMES", {"goodformer": "ours", "goodformer:paper": "theirs"})
+    titles = [f"{data}: {weight}" for data in ("A", "B") for weight in ("lambda", "alpha_E")]
+    heads = {"lambda": (0.1, 10.0), "alpha_E": (1.0, 2.0)}
+    panels = []
+    for number, title in enumerate(titles):
+        weight = title.partition(": ")[2]
+        columns = [{"head": f"{weight} = {x:g}", "train_graphs": 1234, "epochs": 7} for x in heads[weight]]
+        rows = [
+            {"row": name, "cells": [{"mean": 10 * number + 2 * place + x, "std": 1 + place + x / 4} for x in (0, 1)]}
+            for place, name in enumerate(("goodformer", "goodformer:paper"))
+        ]
+        panels.append({"title": title, "columns": columns, "rows": rows})
+    levels = {"ciga": (51.0, 52.0), "exphormer": (53.0, 54.0)}
+    reference = {
+        "columns": [{"head": "A"}, {"head": "B"}],
+        "rows": [
+            {"row": name, "title": name.upper(), "cells": [{"mean": mean} for mean in means]}
+            for name, means in levels.items()
+        ],
+    }
+    figure = artefacts.sensitivity(panels, reference)
+    for number, (axes, title) in enumerate(zip(figure.axes, titles, strict=True)):
+        data, _, weight = title.partition(": ")
+        assert axes.get_title() == f"{data}: {artefacts.SIGNS[weight]}"
+        for place, (series, colour) in enumerate(zip(axes.containers, (BLUE, VERMILION), strict=True)):
+            line, _, (bars,) = series.lines
+            assert to_hex(line.get_color()) == colour
+            assert points(line) == (list(heads[weight]), [10 * number + 2 * place + x for x in (0, 1)])
+            spans = [segment[:, 1].tolist() for segment in bars.get_segments()]
+            for x, (low, high) in enumerate(spans):
+                assert (high - low) / 2 == pytest.approx(1 + place + x / 4)
+        found = {line.get_label(): points(line)[1][0] for line in axes.get_lines()}
+        assert [found[name.upper()] for name in levels] == [means["AB".index(data)] for means in levels.values()]
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.get_texts()} == {"ours", "theirs", "CIGA", "EXPHORMER"}
+    named = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
+    assert [to_hex(named[name].get_color()[0]) for name in ("ours", "theirs")] == [BLUE, VERMILION]
+    assert "1,234 training graphs, 7 epochs" in figure.get_supxlabel()
 
 
 def test_sensitivity_without_any_record_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -169,12 +169,38 @@ def test_sizes_are_a_histogram_of_each_split() -> None:
     axes = panels(card.card_figure(bench))[0]
     outlines = [patch for patch in axes.patches if isinstance(patch, Polygon) and not patch.get_fill()]
     by_colour = {to_hex(patch.get_edgecolor()): patch.get_xy() for patch in outlines}
+    areas = [patch for patch in axes.patches if isinstance(patch, Polygon) and patch.get_fill()]
+    filled = {to_hex(patch.get_facecolor()): patch.get_xy() for patch in areas}
+    assert {colour: corners[:, 1].max() for colour, corners in filled.items()} == pytest.approx(
+        {colour: corners[:, 1].max() for colour, corners in by_colour.items()}
+    )
+    assert {colour: corners[corners[:, 1].argmax(), 0] for colour, corners in filled.items()} == {
+        colour: corners[corners[:, 1].argmax(), 0] for colour, corners in by_colour.items()
+    }
     for split in DRAWN:
         corners = by_colour[palette.SPLITS[split]]
         sizes = bench.splits[split].sizes.tolist()
         for size in set(sizes):
             tops = [a[1] for a, b in pairwise(corners) if {a[0], b[0]} == {size - 0.5, size + 0.5} and a[1] == b[1]]
             assert max(tops) == pytest.approx(100 * sizes.count(size) / len(sizes))
+
+
+def test_rare_large_graphs_are_in_a_last_bin_that_names_them() -> None:
+    bench = small(domain="size")
+    many = replace(bench, splits={**bench.splits, "test": paths([(9, 0, 2)] * 300 + [(60, 0, 2)], binary=False)})
+    axes = Figure().subplots()
+    card._draw_sizes(axes, many)
+    assert "9 to 60" in axes.get_xlabel()
+    assert axes.get_xlim()[1] < 20
+
+
+def test_several_targets_have_a_dot_each_over_the_bar_of_their_mean() -> None:
+    shares = np.array([[0.1, 0.3], [0.2, 0.8], [0.5, 0.6]])
+    axes = Figure().subplots()
+    card._draw_bars(axes, molecules(2, 2), ["x", "y", "z"], shares, ["train", "val", "test"])
+    assert [(row, width) for row, _, width, _ in bars(axes)] == [(0, 20), (1, 50), (2, 55)]
+    dots = [one.get_offsets().tolist() for one in axes.collections if isinstance(one, PathCollection)]
+    assert dots == [[[10, 0], [20, 1], [50, 2]], [[30, 0], [80, 1], [60, 2]]]
 
 
 def test_boxes_lie_over_the_domains_of_their_split() -> None:
@@ -225,6 +251,10 @@ def test_true_edges_of_a_sample_are_black() -> None:
     true = int(graph.edge_truth.sum()) // 2
     assert counts[palette.TRUE] == true
     assert sum(counts.values()) - true == graph.num_edges // 2 - true
+    (dots,) = [one for one in axes.collections if isinstance(one, PathCollection)]
+    nodes = [to_hex(colour) == palette.TRUE for colour in dots.get_facecolors()]
+    touched = graph.edge_index[:, graph.edge_truth].unique().tolist()
+    assert [node for node, black in enumerate(nodes) if black] == touched
 
 
 def test_samples_go_through_classes_and_domains() -> None:

@@ -21,6 +21,7 @@ from torch_geometric.data import Data
 from goodformer.data.molecule import featurise
 from goodformer.draw import molecules
 from goodformer.draw.molecules import CHOSEN, OTHERS, draw_molecule, draw_molecules, highlights
+from goodformer.draw.palette import GREY, INK
 from goodformer.registry import InputError
 
 PROPANOL = "CCCO"
@@ -168,7 +169,7 @@ def bond_length(path: Path, number: int) -> float:
     raise AssertionError("no such bond")
 
 
-def test_each_molecule_fills_its_own_panel(tmp_path: Path) -> None:
+def test_each_molecule_ownits_own_panel(tmp_path: Path) -> None:
     shares = {}
     for name, other in (("small", "CCCC"), ("large", "C" * 34)):
         both = [graph_of("CCCC"), graph_of(other)]
@@ -199,8 +200,67 @@ def test_a_picture_of_many_is_no_taller_than_png_allows(tmp_path: Path, smiles: 
     width, height = Image.open(path).size
     assert width > 900
     assert height < 30_100
-    with pytest.raises(InputError, match="holds 500 molecules, not 501"):
+    with pytest.raises(InputError, match=r"500 molecules.* 501"):
         draw_molecules([smiles] * 501, ends[:1] * 501, scores[:1] * 501, tmp_path / "b.png", [""] * 501)
+
+
+def test_every_text_stands_beside_what_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Titles lie under the molecules of their own panels, the words of the key right of their own colours."""
+    written: dict[str, tuple[float, float]] = {}
+    colours: dict[str, str] = {}
+    write = molecules._write
+
+    def note(canvas: Any, text: str, place: Any, *style: Any) -> None:
+        written[text] = (place.x, place.y)
+        colours[text] = to_hex(style[0])
+        write(canvas, text, place, *style)
+
+    monkeypatch.setattr(molecules, "_write", note)
+    smiles, titles = ["CCC", "CCCCO", "C1CC1", "CCCCCCN"], ["first\na", "second\nb", "third\nc", "fourth\nd"]
+    graphs = [graph_of(one) for one in smiles]
+    ends, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
+    path = draw_molecules(smiles, ends, scores, tmp_path / "a.svg", titles, 1, "what is chosen", "what is missing")
+    columns = 3  # small molecules; the fourth begins the second row
+    for place, title in enumerate(titles):
+        name, more = (written[line] for line in title.split("\n"))
+        assert [colours[line] for line in title.split("\n")] == [INK, GREY]
+        assert name[0] == more[0] == (place % columns + 0.5) * 380
+        assert (place // columns) * 304 < name[1] < more[1] < (place // columns + 1) * 380
+    below = [written[text][1] for text in ("fourth", "what is chosen", "what is missing")]
+    assert below == sorted(below)
+    boxes: dict[float, set[str]] = {}
+    for element in ElementTree.parse(path).iter():
+        corner = re.match(r"M ([\d.]+),([\d.]+) ", element.get("d", ""))
+        fill = re.search(r"fill:(#[0-9A-Fa-f]{6})", element.get("style", ""))
+        if (
+            corner
+            and fill
+            and abs(float(corner[2]) - written["what is chosen"][1]) < 7
+            and "class" not in element.attrib
+        ):
+            boxes.setdefault(float(corner[1]), set()).add(fill[1].lower())
+    words = written["what is chosen"][0], written["other bonds, by score"][0]
+    strong = {colour for left, own in boxes.items() if left < words[0] for colour in own}
+    pale = {colour for left, own in boxes.items() if words[0] + 150 < left < words[1] for colour in own}
+    assert {to_hex(CHOSEN(share)) for share in (0.0, 1.0)} <= strong
+    assert to_hex(OTHERS(1.0)) in pale
+    assert not strong & pale
+
+
+def test_atoms_have_the_colours_of_their_own_bonds(tmp_path: Path) -> None:
+    """The chosen bond of propanol is the last one, so its first carbon stays white and its oxygen is red."""
+    graph = graph_of(PROPANOL)
+    path = draw_molecule(PROPANOL, graph.edge_index, torch.tensor([0.0, 0, 1, 1, 9, 9]), tmp_path / "a.svg", k=1)
+    found: dict[int, set[str]] = {}
+    for element in ElementTree.parse(path).iter():
+        atom = re.fullmatch(r"atom-(\d+)", element.get("class", ""))
+        fill = re.search(r"fill:(#[0-9A-Fa-f]{6})", element.get("style", ""))
+        if atom and fill and element.tag.endswith("ellipse"):
+            found.setdefault(int(atom[1]), set()).add(fill[1].lower())
+    part = highlights(PROPANOL, graph.edge_index, torch.tensor([0.0, 0, 1, 1, 9, 9]), k=1)
+    assert found == {atom: {to_hex(colour)} for atom, colour in part.atoms.items()}
+    assert found[3] == {to_hex(CHOSEN(1.0))}
+    assert found[0] == {to_hex(OTHERS(0.0))}
 
 
 def test_a_note_is_a_line_under_all(tmp_path: Path) -> None:
@@ -260,46 +320,10 @@ def test_real_molecules_are_drawn_from_smiles_and_from_codes(tmp_path: Path) -> 
     with (DATA / "hiv" / "HIV.csv").open() as file:
         rows = [row["smiles"] for row in csv.DictReader(file)]
     taken = [*rows[::4000], max(rows, key=len)]
-    molecules = featurise(taken)
-    smiles, graphs = [taken[row] for row in molecules.rows.tolist()], list(molecules.graphs)
+    read = featurise(taken)
+    smiles, graphs = [taken[row] for row in read.rows.tolist()], list(read.graphs)
     indices, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
     path = draw_molecules(smiles, indices, scores, tmp_path / "hiv.png", [""] * len(graphs))
     assert pixels(path, to_hex(CHOSEN(1.0))) > 1000
     for one, graph, score in zip(smiles, graphs, scores, strict=True):
         assert highlights(one, graph.edge_index, score).bonds == highlights(graph, graph.edge_index, score).bonds
-
-
-def test_titles_stand_under_their_molecule_and_the_key_names_the_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """RDKit draws letters as paths, so that what is written is noted on the way."""
-    events: list[tuple[str, object]] = []
-    write, rgb, draw_one = molecules._write, molecules._rgb, molecules._draw_one
-
-    def note_text(canvas: Any, text: str, place: Any, colour: Any, align: int) -> None:
-        events.append(("text", (text, place.x)))
-        write(canvas, text, place, colour, align)
-
-    def note_colour(scale: Any, share: float) -> Any:
-        events.append(("colour", scale.name))
-        return rgb(scale, share)
-
-    def note_molecule(canvas: Any, part: Any, corner: tuple[int, int]) -> None:
-        events.append(("molecule", (part.mol.GetNumAtoms(), corner[0])))
-        draw_one(canvas, part, corner)
-
-    smiles = ["CC", "CCCO"]
-    graphs = [graph_of(one) for one in smiles]
-    monkeypatch.setattr(molecules, "_write", note_text)
-    monkeypatch.setattr(molecules, "_draw_one", note_molecule)
-    monkeypatch.setattr(molecules, "_rgb", note_colour)
-    ends, scores = [graph.edge_index for graph in graphs], [scored(graph) for graph in graphs]
-    draw_molecules(smiles, ends, scores, tmp_path / "a.svg", ["ethane", "propanol"], caption="our bonds")
-    drawn = [value for kind, value in events if kind == "molecule"]
-    texts = dict(value for kind, value in events if kind == "text")  # type: ignore[misc]
-    assert [atoms for atoms, _ in drawn] == [2, 4]  # type: ignore[misc]
-    left, right = (corner for _, corner in drawn)  # type: ignore[misc]
-    assert left < texts["ethane"] < right < texts["propanol"]
-    caption = next(at for at, event in enumerate(events) if event[0] == "text" and event[1][0] == "our bonds")  # type: ignore[index]
-    assert events[caption - 1] == ("colour", "chosen")
-    assert events[caption + 1] == ("colour", "others")

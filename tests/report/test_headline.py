@@ -11,7 +11,7 @@ import pytest
 from goodformer.config.presets import configure
 from goodformer.data import load_benchmark
 from goodformer.report import compare, headline, reproduce
-from goodformer.report.artefacts import ERM_ALIKE
+from goodformer.report.artefacts import ERM_ALIKE, REDUCED, compared
 from tests.report.test_reproduce import ROOT, made
 
 
@@ -58,6 +58,30 @@ def test_the_short_table_holds_ours_the_same_network_under_erm_and_the_papers(
     assert rows == [
         "| GOOD-Motif basis | 90.50 ±0.71 | 80.00 ±0.00 | 93.00 | 0.950 ±0.000 | 0.990 ±0.000 | 90.00 (1 of 3 seeds) "
         "| 81.97 ±16.74 | 2 |"
+    ]
+
+
+def test_each_number_of_the_table_of_real_data_stands_under_its_head(tmp_path: Path) -> None:
+    hiv = {"name": "good-hiv", "domain": "size"}
+    plan = compared(hiv, ",".join(headline.RIVALS), REDUCED, 1)
+    numbers = {"erm": 0.51, "goodformer": 0.53}
+    about = {"metric": "rocauc", "train_graphs": 1234, "epochs": 7}
+    lines = [
+        {"id": plan.ids[row, 0], "config": plan.configs[row, 0].to_dict(), "ood_test": value, "id_test": 0.9, **about}
+        for row, value in numbers.items()
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = headline.real_table([tmp_path])
+    assert [dict(zip(table.heads, (cell.plain() for cell in row), strict=True)) for row in table.rows] == [
+        {
+            "": "GOOD-HIV size",
+            "metric, %": "ROC-AUC",
+            "ERM on GIN-VN": "51.00",
+            "GraphGPS": "not run",
+            "GOODFormer": "53.00",
+            "training graphs": "1234",
+            "epochs": "7",
+        }
     ]
 
 

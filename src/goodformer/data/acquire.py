@@ -51,7 +51,7 @@ def data_folder(path: str | Path | None) -> Iterator[None]:
         yield
         return
     if not Path(path).is_dir():
-        raise InputError(f"folder {path} not found; give the folder that holds the data files.")
+        raise InputError(f"folder {path} not found; give the folder that contains the data files.")
     token = _folder.set(Path(path))
     try:
         yield

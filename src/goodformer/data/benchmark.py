@@ -141,7 +141,7 @@ def _check_edges(graphs: GraphSet, where: str) -> None:
 def _check_codes(codes: Tensor, spec: Features, where: str) -> None:
     """Raise an error for a training code without its own vector; other splits may exceed the range."""
     if spec.kind == "categorical" and bool((codes >= torch.tensor(spec.sizes)).any()):
-        raise InputError(f"{where} holds a code outside 0 .. size - 1 of its column; enlarge the spec or recode.")
+        raise InputError(f"{where} contains a code outside 0 .. size - 1 of its column; enlarge the spec or recode.")
 
 
 def _check_labels(y: Tensor | None, task: Task, where: str) -> None:

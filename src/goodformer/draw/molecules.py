@@ -26,7 +26,7 @@ from goodformer.data.molecule import rebuilt, restored
 from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.errors import InputError
-from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
+from goodformer.explain.subgraph import score_edges, shades
 
 Colour = tuple[float, float, float]
 Molecule: TypeAlias = "str | bytes | Data"
@@ -152,24 +152,20 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
 
 def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None) -> Highlights:
     """Lay out the molecule and colour each bond by its score and each atom by the mean score of its bonds."""
-    index, values = edge_index.cpu(), scores.detach().double().cpu()
-    mol = _parsed(molecule, index)
+    mol = _parsed(molecule, edge_index.cpu())
     with rdBase.BlockLogs():
         rdDepictor.Compute2DCoords(mol, canonOrient=True)
         rdDepictor.StraightenDepiction(mol)
         mol = _prepared(mol)
-    pairs, mean = symmetric_scores(index, values)  # (2, M), (M,)
-    wanted = subgraph_size(Data(edge_index=index), k)
-    top = top_subgraph(index, values, wanted) if wanted else None
-    best = torch.zeros(len(mean), dtype=torch.bool)
+    edges = score_edges(edge_index, scores.double(), k)
     touched = torch.zeros(mol.GetNumAtoms(), dtype=torch.bool)
-    if top is not None:
-        best[top.places], touched[top.nodes] = True, True
-    bonds = [mol.GetBondBetweenAtoms(a, b).GetIdx() for a, b in pairs.T.tolist()]
-    atoms = node_scores(index, values, mol.GetNumAtoms())
+    touched[edges.nodes] = True
+    bonds = [mol.GetBondBetweenAtoms(a, b).GetIdx() for a, b in edges.ends.T.tolist()]
+    bond_colours = _colours(edges.scores, edges.chosen)
+    atoms = edges.node_scores(mol.GetNumAtoms())
     own = [atom for atom in range(mol.GetNumAtoms()) if not atoms[atom].isnan()]
     colours = _colours(atoms, touched)
-    return Highlights(mol, dict(zip(bonds, _colours(mean, best), strict=True)), {atom: colours[atom] for atom in own})
+    return Highlights(mol, dict(zip(bonds, bond_colours, strict=True)), {atom: colours[atom] for atom in own})
 
 
 def _colours(values: Tensor, chosen: Tensor) -> list[Colour]:
@@ -222,7 +218,9 @@ def _rebuilt(graph: Data) -> Any:
         try:
             return rebuilt(graph)
         except (LookupError, ValueError, RuntimeError):
-            raise InputError("a graph's codes do not describe a molecule; pass its SMILES string.") from None
+            raise InputError(
+                "the node features of a graph do not describe a molecule; pass its SMILES string."
+            ) from None
 
 
 def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str, note: str) -> bytes:

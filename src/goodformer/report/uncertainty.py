@@ -21,13 +21,13 @@ KIND = "sureness"
 """Kind of these records, and marker of the tables in a page."""
 SCORES = {
     "energy": "energy of the logits",
-    "doubt": "how small the largest probability is",
+    "doubt": "-log of the largest probability",
     "entropy": "entropy of the prediction",
-    "mahalanobis": "embedding to the nearest class mean",
-    "neighbours": "embedding to the tenth nearest training graph",
+    "mahalanobis": "distance of the embedding to the nearest class mean",
+    "neighbours": "distance of the embedding to the tenth nearest training graph",
     "statistics": "size and degrees, without a model",
     "temperature": "solved attention temperature",
-    "entropy_gap": "attention entropy against that of training",
+    "entropy_gap": "difference of the attention entropy from that in training",
 }
 """Domain scores in the order of tables, with a description; the same names as `goodformer.uncertainty.domain`."""
 BASELINES = ("statistics",)
@@ -124,8 +124,8 @@ def verdict(records: Sequence[Record]) -> str:
     """Return a sentence with the best score and the default one."""
     data_sets = len({_data_set(record) for record in records})
     return (
-        f"Best on OOD validation among the scores that read the model and that all {len(records)} runs on {data_sets} "
-        f"data set{'s' * (data_sets != 1)} have: `{best(records)}`. Default: `{DEFAULT}`."
+        f"Best score on OOD validation, among those that use the model and exist for all {len(records)} runs on "
+        f"{data_sets} data set{'s' * (data_sets != 1)}: `{best(records)}`. Default: `{DEFAULT}`."
     )
 
 

@@ -104,9 +104,9 @@ def test_a_row_without_any_label_is_not_labelled() -> None:
     ("columns", "message"),
     [
         ({}, "no target column"),
-        ({"y": ["1", "1", None]}, "target column 'y' holds only the value '1'"),
+        ({"y": ["1", "1", None]}, "target column 'y' .* only the value '1'"),
         ({"y": [None, ""]}, "no value"),
-        ({"y": ["0", "1"], "z": ["0", "1", "2"]}, "'z' holds 3 different values"),
+        ({"y": ["0", "1"], "z": ["0", "1", "2"]}, "'z' .* 3 different values"),
         ({"y": [str(0.5 + n % 60) for n in range(600)]}, "60 different values"),
         ({"y": [f"molecule {n}" for n in range(60)]}, "or names"),
     ],

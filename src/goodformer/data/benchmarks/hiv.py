@@ -46,7 +46,7 @@ def good_hiv(
     ] = "covariate",
     seed: Annotated[int, Field(ge=0, description="Seed of the random part of the split.")] = 0,
 ) -> Benchmark:
-    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; test molecules have unseen scaffolds or sizes.
+    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; OOD molecules have unseen scaffolds or sizes.
 
     Splits:
         covariate: molecules sorted by scaffold string (or by number of atoms, the largest first), cut at 80 % and 90 %
@@ -60,7 +60,7 @@ def good_hiv(
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
         codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
     Label:
-        1 where the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
+        1 if the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
     Task: 1 binary target, ROC-AUC.
     Domain:
         scaffold: the number of the Murcko scaffold among all of them in the order of their SMILES, 0 without a ring.

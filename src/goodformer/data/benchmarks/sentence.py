@@ -110,11 +110,11 @@ Vectors = Annotated[
     str,
     Field(
         min_length=1,
-        description="A spaCy model with parser and word vectors, or bert for the ready-made graphs.",
+        description="A spaCy model with parser and word vectors, or bert for the published graphs.",
     ),
 ]
 Graphs = Annotated[int | None, Field(ge=100, description="Number of sentences drawn at random; all by default.")]
-Seed = Annotated[int, Field(ge=0, description="Seed of the random draws: sample, id_val and id_test.")]
+Seed = Annotated[int, Field(ge=0, description="Seed of the sample, ID validation and ID test.")]
 
 
 def good_sst2(
@@ -133,24 +133,24 @@ def good_sst2(
         lengths of the shorter half go with one class in training and with the other in test. none: 60 % in train,
         10 % in each other split.
     Input:
-        One node per token, with its word vector as x (300 numbers of en_core_web_md; zeros for tokens without vector);
-        one undirected edge per dependency; further roots of a text are joined to the first. With vectors = bert the
+        One node per token, with its word vector as x (300 numbers of en_core_web_md, zeros if there is none);
+        one undirected edge per dependency; further roots of a text are joined to the first. With vectors = bert, the
         published graphs are read instead (768 numbers per node).
     Label:
-        0 negative, 1 positive; the score is accuracy.
+        0 negative, 1 positive.
     Task: 2 classes, accuracy.
     Domain:
         The number of tokens. ``env``: neighbouring training lengths merged into at most ten environments of similar
         size, numbered from 0; under a concept shift the three groups of training sentences of different bias.
     Source:
         Text: SST-2 of Socher et al., Recursive Deep Models for Semantic Compositionality over a Sentiment Treebank,
-        EMNLP 2013, all 70,042 rows of train, dev and test. Ready-made graphs: Graph-SST2 of Yuan et al., Explainability
+        EMNLP 2013, all 70,042 rows of train, dev and test. Published graphs: Graph-SST2 of Yuan et al., Explainability
         in Graph Neural Networks, TPAMI 2022. Splits after Gui et al., GOOD, NeurIPS 2022.
     Licence:
-        Text and ready-made graphs: unknown; ask their authors before passing them on. Model en_core_web_md: MIT.
+        Text and published graphs: unknown; ask their authors before sharing them. Model en_core_web_md: MIT.
 
-    Statistics (covariate, en_core_web_md): 24,729 / 5,299 / 5,299 / 17,214 / 17,501 graphs; published: train 24,744,
-    val 17,206, test 17,490.
+    Statistics (covariate, en_core_web_md): 24,729 / 5,299 / 5,299 / 17,214 / 17,501 graphs; published: training
+    24,744, OOD validation 17,206, OOD test 17,490.
     """
     return _benchmark(SST2, domain, shift, vectors, graphs, seed)
 
@@ -170,22 +170,22 @@ def good_twitter(
         22 tokens, val 23 to 27, test from 28 on); id_val and id_test are 15 % of the short ones each. concept and none:
         as `good_sst2`.
     Input:
-        As `good_sst2`; the target of the opinion stands in the text in place of its mark $T$.
+        As `good_sst2`; the placeholder $T$ in the text is replaced by the target of the opinion.
     Label:
-        0 negative, 1 neutral, 2 positive; the score is accuracy.
+        0 negative, 1 neutral, 2 positive.
     Task: 3 classes, accuracy.
     Domain:
         The number of tokens. ``env``: as `good_sst2`.
     Source:
         Text: Dong et al., Adaptive Recursive Neural Network for Target-dependent Twitter Sentiment Classification,
-        ACL 2014, all 6,940 tweets of train and test. Ready-made graphs: Graph-Twitter of Yuan et al., Explainability in
+        ACL 2014, all 6,940 tweets of train and test. Published graphs: Graph-Twitter of Yuan et al., Explainability in
         Graph Neural Networks, TPAMI 2022. Splits after Gui et al., GOOD, NeurIPS 2022.
     Licence:
-        Text: a copy in a repository under MIT; that of the tweets themselves and of the ready-made graphs is unknown.
+        Text: a copy in a repository under MIT; the licence of the tweets and of the published graphs is unknown.
         Model en_core_web_md: MIT.
 
-    Statistics (covariate, en_core_web_md): 2,589 / 554 / 554 / 1,784 / 1,459 graphs; published: train 2,590,
-    val 1,785, test 1,457.
+    Statistics (covariate, en_core_web_md): 2,589 / 554 / 554 / 1,784 / 1,459 graphs; published: training 2,590,
+    OOD validation 1,785, OOD test 1,457.
     """
     return _benchmark(TWITTER, domain, shift, vectors, graphs, seed)
 
@@ -228,7 +228,7 @@ def _split(sentences: Sentences, shift: str, seed: int) -> Split:
 def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int | None) -> str:
     """Return how the data differ from the published ones."""
     if vectors == READY:
-        notes = ["The published graphs, split here: which of them are id_val and id_test differs from GOOD's archive."]
+        notes = ["The published graphs; ID validation and ID test contain other graphs than in GOOD's archive."]
     else:
         notes = [
             f"Graphs built from the text with spaCy's {vectors} (parser and word vectors); the published ones have a "
@@ -238,7 +238,8 @@ def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int |
         counts = split.counts()
         sizes = " / ".join(f"{counts[name]:,}" for name in ("train", "val", "test"))
         notes.append(
-            f"Train, val and test have {sizes} graphs, published: {' / '.join(map('{:,}'.format, corpus.published))}."
+            f"Training, OOD validation and OOD test have {sizes} graphs, published: "
+            f"{' / '.join(map('{:,}'.format, corpus.published))}."
         )
     if shift != "concept":
         notes.append("Neighbouring training lengths are merged into at most ten environments.")
@@ -415,7 +416,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, MemoryError) as error:
         raise InputError(f"{path} is not a pickled array of numbers ({error}); get the published file.") from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds a {type(value).__name__} instead of numbers; get the published file.")
+        raise InputError(f"{path} contains a {type(value).__name__} instead of numbers; get the published file.")
     return value
 
 

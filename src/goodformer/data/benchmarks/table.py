@@ -48,12 +48,12 @@ def table(
     sha256: Annotated[
         str,
         Computed("goodformer.data.digest:file_digest"),
-        Field(description="Digest of the file; filled in, must match."),
+        Field(description="SHA-256 of the file; computed unless given, and must match."),
     ] = "",
     split_sha256: Annotated[
         str,
         Computed("goodformer.data.digest:split_digest"),
-        Field(description="Digest of the split file; filled in, must match."),
+        Field(description="SHA-256 of the split file; computed unless given, and must match."),
     ] = "",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
@@ -62,12 +62,12 @@ def table(
     content that the file had when the run started: changed content is a different run, and an old run does not accept a
     changed file.
 
-    Splits: rows by the domain that ``split`` names, the first domains train, the last test; ``auto`` takes scaffolds
-        for molecules, sizes otherwise.
-    Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features the file gives them.
-    Label: two values are a binary target, more are classes, several columns are several binary targets.
+    Splits: domains in the order of ``split``, the first for training, the last for OOD test; ``auto`` uses scaffolds
+        for molecules and sizes for other graphs.
+    Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features in the file.
+    Label: two values make a binary target, more make classes, several columns make several binary targets.
     Task: binary targets, ROC-AUC; otherwise classes, accuracy.
-    Domain: what ``split`` names.
+    Domain: the attribute that ``split`` names.
     Source: your file.
     Licence: that of your file.
     Statistics: `goodformer split` prints them together with the distance between training and test.
@@ -170,7 +170,7 @@ def check_readable(collection: Collection, path: str | Path) -> None:
     if collection.rejected and not len(collection):
         raise InputError(
             f"no valid row in {Path(path).name} ({counted(collection.count, 'row')}): "
-            f"{_first(collection.rejected)}; correct the rows, or name the column that holds the molecules."
+            f"{_first(collection.rejected)}; correct the rows, or name the column that contains the molecules."
         )
 
 

@@ -216,7 +216,7 @@ def _inferred(values: Tensor, name: str) -> Features:
         return Features.continuous(values.shape[1])
     if values.numel() and (int(values.min()) < 0 or int(values.max()) >= MOST_CODES):
         raise InputError(
-            f"{name} holds integers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
+            f"{name} contains integers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
             f"number codes from 0 and below {MOST_CODES:,}, or use real numbers."
         )
     largest = values.amax(0).tolist() if len(values) else [0] * values.shape[1]

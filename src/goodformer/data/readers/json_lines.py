@@ -37,7 +37,7 @@ def read_graphs(path: str | Path, features: Features | FeatureSpec | None = None
     spec = features if isinstance(features, FeatureSpec) else FeatureSpec(node=features or Features())
     graphs = [graph_of(row, spec, f"{path} line {number}") for number, row in read_lines(path)]
     if not graphs:
-        raise InputError(f"{path} holds no graph; write one JSON object per line.")
+        raise InputError(f"{path} contains no graph; write one JSON object per line.")
     return graphs
 
 
@@ -102,7 +102,9 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
     index, given = map(torch.from_numpy, both_ways(ends.T.numpy(), nodes))
     attr = table_of(row.get("edge_attr"), "edge_attr", where)
     if attr is not None and len(attr) != len(row["edges"]):
-        raise InputError(f"{where} has {len(attr)} rows of edge_attr for {len(row['edges'])} edges; write one each.")
+        raise InputError(
+            f"{where} has {len(attr)} rows of edge_attr for {len(row['edges'])} edges; write one row per edge."
+        )
     data = Data(edge_index=index, num_nodes=nodes)
     if x is None and features is not None and features.node.kind == "constant":
         x = torch.ones(nodes, 1)

@@ -100,7 +100,7 @@ def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: in
         wrong |= {place: f"line {lines[place][0]} {reason}" for place, reason in _odd_ones(graphs).items()}
     sound = [place for place in graphs if place not in wrong]
     if not sound and features is None:
-        raise InputError(f"{known.path} holds no valid graph ({wrong[min(wrong)]}); correct its lines.")
+        raise InputError(f"{known.path} contains no valid graph ({wrong[min(wrong)]}); correct its lines.")
     made = from_data(_alike([graphs[place] for place in sound]), features) if sound else _none(features)
     rejected = tuple(Rejected(first + place, _shown(lines[place][1]), wrong[place]) for place in sorted(wrong))
     rows = first + torch.tensor(sound, dtype=torch.long)  # (G,)

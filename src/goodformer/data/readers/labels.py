@@ -99,7 +99,7 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
             of several columns.
     """
     if not columns:
-        raise InputError("no target column given; name at least one column that holds the labels.")
+        raise InputError("no target column given; name at least one column that contains the labels.")
     read = {name: _folded(name, [_value(entry) for entry in column]) for name, column in columns.items()}
     values = {name: column for name, (column, _) in read.items()}
     notes = tuple(note for _, note in read.values() if note)
@@ -145,7 +145,7 @@ def _counted(name: str, column: list[str | None]) -> Counter[str]:
     counts = Counter(value for value in column if value is not None)
     if len(counts) < 2:
         only = f"only the value {next(iter(counts))!r}" if counts else "no value"
-        raise InputError(f"target column {name!r} holds {only}; choose a column with at least two different values.")
+        raise InputError(f"target column {name!r} contains {only}; choose a column with at least two different values.")
     return counts
 
 
@@ -154,8 +154,8 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
     if len(values) > 2:
         shown = ", ".join(sorted(values, key=_order)[:4])
         raise InputError(
-            f"target column {name!r} holds {len(values)} different values ({shown}, ...), but each of several target "
-            "columns must hold two; use this column alone or leave it out."
+            f"target column {name!r} contains {len(values)} different values ({shown}, ...), but each of several "
+            "target columns must have two; use this column alone or leave it out."
         )
     first, second = sorted(values, key=_order)
     known = {first.lower(): first, second.lower(): second}
@@ -173,7 +173,7 @@ def _check_classes(name: str, counts: Counter[str]) -> None:
     single = sum(count == 1 for count in counts.values())
     if len(counts) > MANY and (fractions or single > len(counts) / 2):
         raise InputError(
-            f"target column {name!r} holds {len(counts):,} different values, which look like measurements or names; "
+            f"target column {name!r} contains {len(counts):,} different values, which look like measurements or names; "
             "choose a column of classes, for example whether the value is above a threshold."
         )
 

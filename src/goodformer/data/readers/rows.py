@@ -104,7 +104,7 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
             columns.setdefault(name, []).extend(values)
         parts.append(block.collection)
     if not parts:
-        raise InputError(f"{where} holds no rows; give at least one.")
+        raise InputError(f"{where} contains no rows; give at least one.")
     return joined(parts), columns
 
 
@@ -263,7 +263,7 @@ def _values(column: Any) -> list[Any]:
 
 def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
     """Yield the records of an SDF file; their titles are a column, too."""
-    check_molecular(features, f"{path} holds molecules")
+    check_molecular(features, f"{path} contains molecules")
     names = sdf.property_names(path)
     first = 0
     for records in _chunks(sdf.read_records(path), size):

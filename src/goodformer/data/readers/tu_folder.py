@@ -64,7 +64,7 @@ def _name(folder: Path) -> str:
     found = sorted(folder.glob(f"*{INDICATOR}"))
     if len(found) != 1:
         raise InputError(
-            f"{folder} holds {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
+            f"{folder} contains {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
             f"NAME{INDICATOR}."
         )
     return found[0].name.removesuffix(INDICATOR)
@@ -75,7 +75,7 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
     attributes = _optional(folder / f"{prefix}_attributes.txt", count)
     codes = _optional(folder / f"{prefix}_labels.txt", count)
     if codes is not None and not np.array_equal(codes, np.floor(codes)):
-        raise InputError(f"{folder / f'{prefix}_labels.txt'} holds a code that is not an integer; correct it.")
+        raise InputError(f"{folder / f'{prefix}_labels.txt'} contains a code that is not an integer; correct it.")
     if attributes is None:
         return None if codes is None else torch.from_numpy(codes.astype(np.int64))
     if codes is None:
@@ -88,7 +88,9 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
 def _one_hot(codes: Tensor, width: int | None, path: Path) -> Tensor:
     """Return codes as one-hot columns; codes beyond ``width`` count as the last."""
     if codes.shape[1] != 1 or (codes.numel() and int(codes.min()) < 0):
-        raise InputError(f"{path} holds several columns or a negative code; write one code per line, numbered from 0.")
+        raise InputError(
+            f"{path} contains several columns or a negative code; write one code per line, numbered from 0."
+        )
     columns = width if width is not None and width > 0 else int(codes.max()) + 1 if codes.numel() else 1
     return torch.nn.functional.one_hot(codes[:, 0].clamp(max=columns - 1), columns).float()
 

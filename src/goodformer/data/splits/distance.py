@@ -145,7 +145,7 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
     test = next((name for name in ("test", "val") if parts[name]["graphs"]), None)
     inside = next((name for name in ("id_test", "id_val") if parts[name]["graphs"]), None)
     if test is None or not parts["train"]["graphs"]:
-        return "Nothing to compare: the training or the OOD test part is empty."
+        return "Nothing to compare: training or OOD test is empty."
     row, beside = parts[test], {} if inside is None else parts[inside]
     auroc, facts = row["auroc"], []
     if auroc is None:
@@ -166,4 +166,4 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
     if twins:
         facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
     end = f": {', '.join(facts)}" if facts else ""
-    return f"The {SPLIT_NAMES[test]} part {verdict} training{end}."
+    return f"The {SPLIT_NAMES[test]} split {verdict} training{end}."

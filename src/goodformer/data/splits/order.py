@@ -49,7 +49,7 @@ def order_of(name: str, values: Iterable[str]) -> Order:
     kind = min(odd, key=lambda one: odd[one].total())  # of equals the first
     if odd[kind].total() > FEW * counts.total() or len(odd[kind]) == len(counts):
         return Order(
-            None, f"column {name!r} holds neither numbers nor dates; its values are treated as unordered groups."
+            None, f"column {name!r} contains neither numbers nor dates; its values are treated as unordered groups."
         )
     if kind in SLASHED and odd[kind] == odd[SLASHED[kind]]:
         example = next(value for value in counts if value not in odd[kind])
@@ -60,7 +60,7 @@ def order_of(name: str, values: Iterable[str]) -> Order:
         rows, what = odd[kind].total(), "numbers" if kind == "numbers" else "dates"
         named = ", ".join([*map(repr, list(odd[kind])[:NAMED]), *(["..."] if len(odd[kind]) > NAMED else [])])
         verb = "counts" if rows == 1 else "count"
-        notes.append(f"column {name!r} holds {what}; {counted(rows, 'row')} with {named} {verb} as missing.")
+        notes.append(f"column {name!r} contains {what}; {counted(rows, 'row')} with {named} {verb} as missing.")
     return Order(MEASURES[kind], " ".join(notes))
 
 

@@ -44,7 +44,7 @@ def check_training_classes(y: Tensor, labels: Labels) -> None:
         missing = [name for code, name in enumerate(names) if not bool((codes == code).any())]
         if missing:
             raise InputError(
-                f"the training part has no row with {target} = {missing[0]!r}; choose another split, or add such rows."
+                f"training has no row with {target} = {missing[0]!r}; choose another split, or add such rows."
             )
 
 

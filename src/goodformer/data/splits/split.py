@@ -281,7 +281,7 @@ def _leave(part: Ints, sizes: Sequence[int], draws: Draws, by: str) -> None:
     train = np.flatnonzero(part == TRAIN)
     if len(train) <= sum(sizes):
         raise InputError(
-            f"{by} leaves {len(train)} rows in training, too few to draw {sum(sizes)} of them as id_val and id_test; "
+            f"{by} leaves {len(train)} rows in training, too few for {sum(sizes)} rows of ID validation and ID test; "
             "use smaller shares or add rows."
         )
     shuffled = train[draws.uniform(len(train)).argsort(kind="stable")]
