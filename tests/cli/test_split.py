@@ -69,9 +69,9 @@ def test_a_split_needs_no_target(command: Command, data: Path) -> None:
         (["-o", "none/split.json"], "none/split.json"),
         (["--picture", "split.txt"], "suffix"),
         (["--target", "y", "--by", "column:y"], "y"),
-        (["-o", "mine.csv"], "would replace"),
-        (["-o", "./linked.csv"], "would replace"),
-        (["--picture", "mine.csv"], "would replace"),
+        (["-o", "mine.csv"], "input file"),
+        (["-o", "./linked.csv"], "input file"),
+        (["--picture", "mine.csv"], "input file"),
     ],
 )
 def test_wrong_words_get_one_sentence(command: Command, data: Path, arguments: list[str], word: str) -> None:

@@ -134,7 +134,7 @@ def test_a_run_belongs_to_the_content_of_its_file(tmp_path: Path) -> None:
         load_benchmark(**restored.dataset)
     path.unlink()
     assert RunConfig.from_dict(before.to_dict()).id == before.id  # a record can be read without its file
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match=r"mine\.csv not found"):
         load_benchmark(**before.dataset)
 
 
