@@ -28,7 +28,7 @@ def test_card_tells_what_is_there(command: Command) -> None:
     card = command("datasets", "show", "good-motif", "--set", "graphs=200", "--set", "domain=size", "--json").json
     assert set(card["statistics"]) == set(card["seen_in_training"]) == set(SPLITS)
     assert card["domain"] == "size"
-    assert card["sections"]["Licence"] == "Made by this package's own code: MIT."
+    assert "MIT" in card["sections"]["Licence"]
     assert card["picture"] is None
     assert sum(row["graphs"] for row in card["by_domain"]) == 200
     assert [row["domain"] for row in card["by_domain"] if row["split"] == "test"] == ["70"]

@@ -14,6 +14,7 @@ from rdkit import Chem
 from goodformer.apply.explain import explain_file
 from goodformer.apply.explanation import CAPTIONS
 from goodformer.cli.explain import _show
+from goodformer.draw import molecules
 from goodformer.fitted import FittedModel
 from tests.apply.molecules import FITTED, counted_passes
 from tests.cli.conftest import Command
@@ -157,13 +158,23 @@ def test_notes_on_how_a_file_was_read_are_shown_once(command: Command) -> None:
     assert len(rows_of(Path("answers.csv"))) == 2
 
 
-def test_very_large_molecules_are_explained_but_not_drawn(command: Command) -> None:
+def test_very_large_molecules_are_explained_but_not_drawn(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    draw = molecules.draw_molecules
+
+    def noting(*given: Any) -> Path:
+        notes.append(given[-1])
+        return draw(*given)
+
+    monkeypatch.setattr(molecules, "draw_molecules", noting)
     Path("new.csv").write_text(f"smiles\n{'C' * 401}\nCCO\n")
     answer = command("explain", FITTED, "new.csv", "-o", "why")
     assert answer.code == 0
     (note,) = [line for line in answer.out.splitlines() if "400 atoms" in line]
     assert "row 1" in note
     assert Path("why/subgraphs.png").is_file()
+    (below,) = notes  # the last line of the picture
+    assert below.startswith("1 molecule ")
     assert sum(row["row"] == "1" for row in rows_of(Path("why/edges.csv"))) == 400
     Path("new.csv").write_text(f"smiles\n{'C' * 401}\n")
     answer = command("explain", FITTED, "new.csv", "-o", "why")

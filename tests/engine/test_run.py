@@ -243,6 +243,15 @@ def test_the_training_sample_is_fixed_and_limited(tmp_path: Path, benchmark: Ben
     assert len(evaluated_graphs(training, "test")) == 20
 
 
+def test_loss_terms_are_means_over_graphs() -> None:
+    """A batch of three graphs and one of a single graph, here and in another process with two graphs."""
+    meter = loop.LossMeter()
+    meter.add({"total": torch.tensor(3.0), "risk": torch.tensor(1.0)}, 3)
+    meter.add({"total": torch.tensor(7.0), "risk": torch.tensor(5.0)}, 1)
+    assert (meter.steps, meter.means()) == (2, {"total": 4.0, "risk": 2.0})
+    assert loop.merge_means([meter.sums(), (2, {"total": 20.0, "risk": 4.0})]) == {"total": 6.0, "risk": 2.0}
+
+
 def test_costs_are_those_of_all_processes_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process needs 5 s per epoch; the wall time of both epochs is summed; a card computed before."""
 
