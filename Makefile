@@ -46,7 +46,7 @@ docs: $(STAMPS)/docs ## Compute the tables from results/ and build the documenta
 
 clean: ## Remove the environment, caches and built pages, but no runs, results or data.
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
-	find src tests lab benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(wildcard src tests lab benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -49,12 +49,12 @@ from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
+from goodformer.errors import InputError
 from goodformer.explain.explanation import explain
 from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
-from goodformer.registry import InputError
 from goodformer.spec import SPLITS, Encoding, Task
 from goodformer.transforms import encode
 
@@ -158,13 +158,20 @@ def products_of(work: Callable[[], Any]) -> Iterator[Callable[[], None]]:
 # Subjects -------------------------------------------------------------------------------------------------------------
 
 
+def fresh(
+    bench: Benchmark, dataset: Mapping[str, Any], method: str = "goodformer", model: str | None = None, **changes: Any
+) -> FittedModel:
+    """Build a method with fresh weights as its default preset does for a data set; changes are model settings."""
+    config = configure(dataset, method, model)
+    settings = {**config.model, **changes}
+    recipe = ModelFile(model=settings, method=config.method, features=bench.features, task=bench.task)
+    torch.manual_seed(0)
+    return FittedModel(recipe.build(), recipe)
+
+
 def goodformer(bench: Benchmark, **model: Any) -> Method:
     """Build GOODFormer as the default preset does."""
-    config = configure(BASIS)
-    torch.manual_seed(0)
-    settings = {key: value for key, value in config.model.items() if key != "name"} | model
-    method = {key: value for key, value in config.method.items() if key != "name"}
-    return METHODS.build("goodformer", MODELS.build("goodformer", bench.features, **settings), bench.task, **method)
+    return fresh(bench, BASIS, **model).method
 
 
 def graphgps(bench: Benchmark) -> Method:
@@ -317,7 +324,8 @@ def molecule_rates(scale: Scale) -> dict[str, float]:
     """Measure molecules per second for every step from SMILES to explanation, GOODFormer and ERM on GIN-VN in turns."""
     smiles, rounds = DRUGS[: scale.molecules], max(scale.rounds // 2, 1)
     bench = molecules(smiles)
-    rivals = molecule_predictor("goodformer", None, bench), molecule_predictor("erm", "gin-vn", bench)
+    hiv = {"name": "good-hiv"}
+    rivals = fresh(bench, hiv), fresh(bench, hiv, "erm", "gin-vn")
     encodings = tuple(dict.fromkeys(text for one in rivals for text in one.method.encodings))
     batches = _batches(bench.with_encodings(encodings).splits["train"], scale.batch, len(smiles) // scale.batch)
     drugs = bench.splits["train"]
@@ -343,14 +351,6 @@ def molecules(smiles: Sequence[str] = DRUGS) -> Benchmark:
     return Benchmark("drugs", "none", "none", dict.fromkeys(SPLITS, marked), task, FEATURES, 4)
 
 
-def molecule_predictor(method: str, model: str | None, bench: Benchmark) -> FittedModel:
-    """Build a method with fresh weights as the default preset does for molecules."""
-    config = configure({"name": "good-hiv"}, method, model)
-    recipe = ModelFile(model=config.model, method=config.method, features=bench.features, task=bench.task)
-    torch.manual_seed(0)
-    return FittedModel(recipe.build(), recipe)
-
-
 def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
     """Time a GOODFormer step with random batches and with batches of similar graph sizes, in processor seconds.
 
@@ -359,19 +359,18 @@ def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6)
     ``every``. `measure` leaves this out, because sizes differ much in real data only.
     """
     torch.set_num_threads(1)
-    config, bench = configure(dataset, "goodformer"), load_benchmark(**dataset)
-    recipe = ModelFile(model=config.model, method=config.method, features=bench.features, task=bench.task)
-    torch.manual_seed(0)
-    method = recipe.build()
+    bench = load_benchmark(**dataset)
+    fitted = fresh(bench, dataset)
     some = torch.randperm(len(bench.splits["train"]), generator=torch.Generator().manual_seed(0))[:graphs]
-    ready = FittedModel(method, recipe).prepare(bench.splits["train"].subset(some))
-    orders = [EpochBatches(len(ready), config.training.batch_size, sizes=sizes) for sizes in (None, ready.sizes)]
+    ready = fitted.prepare(bench.splits["train"].subset(some))
+    size = configure(dataset).training.batch_size
+    orders = [EpochBatches(len(ready), size, sizes=sizes) for sizes in (None, ready.sizes)]
     seconds: list[list[float]] = [[], []]
     for number, batches in enumerate(zip(*orders, strict=True)):
         for kept, indices in zip(seconds, batches, strict=True):
             if kept is seconds[1] or number % every == 0:
                 start = time.process_time()
-                trainer(method, [ready.batch(indices)])()
+                trainer(fitted.method, [ready.batch(indices)])()
                 kept.append(time.process_time() - start)
     random, by_size = map(statistics.mean, seconds)
     sizes = {"graphs": len(ready), "median_nodes": int(ready.sizes.median()), "largest_nodes": int(ready.sizes.max())}

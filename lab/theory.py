@@ -22,7 +22,7 @@ import torch
 from goodformer import files
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.store import Run
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from lab import theory_page, theory_picture
 from lab.theorems import dispersion, slopes, vectors
 from lab.trained import GRAPHS, measure_run

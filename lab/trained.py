@@ -22,10 +22,10 @@ from goodformer.engine.evaluate import evaluate
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method
 from goodformer.models.goodformer import GOODFormer
 from goodformer.nn.temperature import row_entropy, solve_temperature
-from goodformer.registry import InputError
 from goodformer.spec import Encoding
 from goodformer.transforms import encode
 from lab.theorems import entropy_bound, weight_bound

@@ -1,4 +1,4 @@
-"""Graph classification that keeps working when the data shift.
+"""Graph classification under distribution shift.
 
 The names below are loaded when they are first used, so that ``import goodformer`` costs nothing.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from goodformer.engine.run import train as train
     from goodformer.engine.store import Run as Run
     from goodformer.engine.store import list_runs as list_runs
+    from goodformer.errors import InputError as InputError
     from goodformer.estimator import GraphClassifier as GraphClassifier
     from goodformer.fitted import FittedModel as FittedModel
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
-    from goodformer.registry import InputError as InputError
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,7 @@ _HOMES = {
     "goodformer.fitted": ("FittedModel",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),
-    "goodformer.registry": ("InputError",),
+    "goodformer.errors": ("InputError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 LISTED = 24
 """The most names an error message lists; of a longer list it shows only the nearest."""
@@ -11,6 +11,12 @@ LISTED = 24
 
 class InputError(ValueError):
     """Input that cannot be used; the message is shown without a traceback."""
+
+
+def check_name(kind: str, got: str, accepted: Collection[str]) -> None:
+    """Raise an error unless a name is one of the accepted ones."""
+    if got not in accepted:
+        raise unknown(kind, got, accepted)
 
 
 def unknown(kind: str, got: str, accepted: Iterable[str]) -> InputError:

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from goodformer.apply.fit import enough_training, fit_benchmark
-from goodformer.config.presets import configure
+from goodformer.apply.fit import configure_fit, fit_benchmark
 from goodformer.config.run import Hardware
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
@@ -26,8 +25,8 @@ from goodformer.data.readers.collection import Collection, collect
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.splitters import make_split
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions, target_names
-from goodformer.registry import InputError
 from goodformer.spec import Task
 
 Array = NDArray[Any]
@@ -39,7 +38,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     ``X`` is a sequence of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
     `explain` (which edges and atoms decide) and `domain_score` (how unlike the training graphs an input is).
 
-    `fit` holds out two parts of the graphs: a random one for calibration, and one that differs from the rest, as new
+    `fit` holds out two sets of graphs: a random one for calibration, and one that differs from the rest, as new
     data will, to choose the epoch. If no environments are given, the groups of the split serve as environments:
     scaffolds of molecules, sizes of other graphs.
 
@@ -50,7 +49,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
-        validation: Share of the graphs in each held-out part.
+        validation: Share of the graphs in each held-out set.
         random_state: Seed of everything random.
         device: cpu, gpu or auto.
         verbose: Whether to show progress bars.
@@ -60,7 +59,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             classes of each.
         model_: The fitted model.
         history_: One record per epoch.
-        split_: The part of each graph given to `fit`.
+        split_: The split of each graph given to `fit`.
     """
 
     def __init__(
@@ -99,20 +98,19 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         if env is not None:
             given = np.asarray(env).reshape(-1)
             if any(one is None or str(one) == "nan" for one in given.tolist()):
-                raise InputError("env holds None or NaN; give every graph an environment, or leave env out.")
+                raise InputError("env contains None or NaN; give every graph an environment, or leave env out.")
             if len(given) != len(split):
                 raise InputError(f"env has {len(given)} entries for {len(split)} graphs; give one per graph.")
             codes = np.unique(given, return_inverse=True)[1]
             split = replace(split, env=torch.from_numpy(codes.astype(np.int64)))
         self.split_ = split
-        benchmark = assemble(collection, labels, split, "memory", split.by, {})  # its test parts are empty
+        benchmark = assemble(collection, labels, split, "memory", split.by, {})  # its test splits are empty
         overrides = [f"{name}={value}" for name, value in (self.settings or {}).items()]
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": fingerprint(benchmark)}
-        plain = configure(dataset, self.method, self.model, self.preset, seed=self.random_state, overrides=overrides)
-        enough = enough_training(len(benchmark.splits["train"]), plain, overrides)
-        config = plain.with_overrides([*enough, *overrides])
+        seed = self.random_state
+        config = configure_fit(benchmark, dataset, self.method, self.model, self.preset, seed, overrides)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
@@ -150,14 +148,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     def explain(self, X: Sequence[Any], folder: str | Path, k: int | None = None) -> dict[str, Any]:
         """Write pictures and edge scores into a folder; return the content of the file of scores."""
-        from goodformer.apply.explanation import write_explanation  # loads Matplotlib
-        from goodformer.explain.explanation import explain
+        from goodformer.apply.explanation import explain_graphs  # loads Matplotlib
 
         check_is_fitted(self)
         collection = _readable(X, self.model_)
-        found = explain(self.model_, collection.graphs, k=k, smiles=collection.smiles)
         parsed = None if collection.molecules is None else collection.molecules.binaries()
-        return write_explanation(self.model_, found, folder, k, molecules=parsed)
+        return explain_graphs(self.model_, collection.graphs, folder, k=k, smiles=collection.smiles, molecules=parsed)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted model, which ``goodformer predict`` and `load` read."""
@@ -209,14 +205,14 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
     flat = values.reshape(-1)
     flat = np.array(flat.tolist()) if flat.dtype.kind == "O" else flat  # pandas stores text as objects
     if flat.dtype.kind == "O":
-        raise InputError("y holds None or values of several types; give one class per graph, all of one type.")
+        raise InputError("y contains None or values of several types; give one class per graph, all of one type.")
     if flat.dtype.kind == "f" and np.isnan(flat).any():
-        raise InputError("y holds NaN; drop graphs without a label, or give several targets as columns.")
+        raise InputError("y contains NaN; drop graphs without a label, or give several targets as columns.")
     if flat.dtype.kind == "f" and (flat != np.floor(flat)).any():
-        raise InputError("y holds continuous values; convert them to classes first, e.g. y > threshold.")
+        raise InputError("y contains continuous values; convert them to classes first, e.g. y > threshold.")
     classes, codes = np.unique(flat, return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"y has {len(classes)} class only; give graphs of at least two classes.")
+        raise InputError("y has a single class; give graphs of at least two classes.")
     called, one = {"label": tuple(str(name) for name in classes)}, torch.from_numpy(codes.astype(np.int64))
     if len(classes) == 2:
         return Labels(one[:, None].float(), Task("binary", 1, "rocauc"), called), classes.dtype.kind
@@ -233,7 +229,7 @@ def _readable(X: Sequence[Any], model: FittedModel | None = None) -> Collection:
     """Read the graphs of ``X``; raise if one cannot be read."""
     if isinstance(X, str) or hasattr(X, "columns"):
         kind = "one text" if isinstance(X, str) else "a table with columns"
-        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that holds them.")
+        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that contains them.")
     collection = collect(list(X), None if model is None else model.features)
     if collection.rejected:
         first = collection.rejected[0]

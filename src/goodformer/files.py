@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all, and read with one-sentence errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def placed(path: Path) -> Iterator[Path]:
-    """Where to write what shall be at ``path``: a place beside it, moved there in one step if nothing went wrong."""
+    """Yield a path beside ``path`` to write to; the file is moved into place in one step if no error is raised."""
     part = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         yield part
@@ -36,7 +36,7 @@ def placed(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in one sentence what the system refuses while ``path`` is written."""
+    """Turn a system error while ``path`` is written into one sentence."""
     try:
         yield
     except OSError as error:
@@ -46,18 +46,18 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, fill: Callable[[Path], object]) -> None:
-    """Let ``fill`` write a file beside ``path`` and put it in place in one step."""
+    """Write a file in one step: ``fill`` writes it beside ``path``, then it is moved into place."""
     with writing(path), placed(path) as part:
         fill(part)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write one JSON value, readable by people."""
+    """Write one JSON value, indented."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line."""
     write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
 
 
@@ -72,18 +72,20 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file."""
-    return _parsed(path, _text(path))
+    """Return the JSON value in a file."""
+    return _parsed(path, read_text(path))
 
 
 def read_lines(path: Path, advice: str = OURS) -> list[dict[str, Any]]:
-    """The JSON objects of a file, one a line; none where there is no file.
+    """Return the JSON objects of a file with one per line; none if there is no file.
 
     Args:
         path: The file.
-        advice: What to do where it holds something else; the file may be a user's own, named by mistake.
+        advice: What to do if it holds something else; the file may be a user's own, named by mistake.
     """
-    return [_parsed(path, line, advice) for line in _text(path).splitlines() if line.strip()] if path.exists() else []
+    return (
+        [_parsed(path, line, advice) for line in read_text(path).splitlines() if line.strip()] if path.exists() else []
+    )
 
 
 def make_folder(path: Path) -> None:
@@ -95,20 +97,22 @@ def make_folder(path: Path) -> None:
 
 
 def sweep(folder: Path, name: str = "*") -> None:
-    """Remove what interrupted writes of files of that name left behind; call only where nobody else writes."""
+    """Remove what interrupted writes of files of that name left behind; call it only if no other process writes."""
     for part in folder.rglob(f".{name}.*{PART}"):
         part.unlink(missing_ok=True)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path, advice: str = "check the path") -> str:
+    """Return the text of a file; ``advice`` says what to do if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise InputError(f"cannot read {path} ({reason}); check the path.") from None
+        raise InputError(f"cannot read {path} ({reason}); {advice}.") from None
 
 
 def _parsed(path: Path, text: str, advice: str = OURS) -> Any:
+    """Return the value of a JSON text from a file."""
     try:
         return json.loads(text)
     except ValueError:

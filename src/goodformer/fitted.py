@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -12,18 +12,18 @@ import torch
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
-from goodformer.engine.evaluate import Metrics, evaluate
-from goodformer.engine.store import Run
+from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
+from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method, class_scores
-from goodformer.registry import InputError, unknown
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
-from goodformer.uncertainty.observe import look, sample
+from goodformer.uncertainty.observe import observe_batch, sample
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
 
 MEANING = "meaning"
@@ -66,8 +66,9 @@ class Predictions:
         chosen: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            whole = value is None or isinstance(value, list)
-            chosen[field.name] = (value and [value[place] for place in places]) if whole else value[list(places)]
+            if isinstance(value, Tensor):
+                value = value[list(places)]
+            chosen[field.name] = [value[place] for place in places] if isinstance(value, list) else value
         return Predictions(**chosen)
 
     @classmethod
@@ -117,11 +118,6 @@ class FittedModel:
         }
 
     @property
-    def targets(self) -> tuple[str, ...]:
-        """Names of the targets."""
-        return tuple(self.classes)
-
-    @property
     def class_values(self) -> list[NDArray[Any]]:
         """The classes of each target in the type of the labels given to `fit`."""
         names = [np.array(names) for names in self.classes.values()]
@@ -143,22 +139,18 @@ class FittedModel:
     @classmethod
     def open(cls, name: str | Path, runs: str | Path = "runs", weights: str = "best") -> Self:
         """Load a fitted-model folder, or the weights of a run given by its folder or the start of its name or id."""
-        if (Path(name) / "model.json").is_file():
+        if (Path(name) / MODEL).is_file():
             if weights != "best":
                 raise InputError(f"{name} is a fitted model, which has one set of weights; leave --weights out.")
             return cls.load(name)
-        if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        if Path(name).is_dir() and not (Path(name) / CONFIG).is_file():
             raise InputError(f"{name} is neither a fitted model nor a run; give a folder that goodformer fit wrote.")
         return cls.of_run(Run.open(name, runs), weights)
 
     @classmethod
     def of_run(cls, run: Run, weights: str = "best") -> Self:
         """Load the weights of a run: those of the selected epoch (``best``) or of the latest one (``last``)."""
-        if weights not in ("best", "last"):
-            raise unknown("weights", weights, ("best", "last"))
-        if not (run.folder / weights).is_dir():
-            raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
-        return cls.load(run.folder / weights)
+        return cls.load(run.weights(weights))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -176,7 +168,7 @@ class FittedModel:
         try:
             read = TypeAdapter(_Meaning).validate_python(meaning)
         except ValidationError:
-            raise InputError(f"{place / 'model.json'} has a damaged entry {MEANING!r}; refit the model.") from None
+            raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
         return cls(method, file, uncertainty, read.smiles, read.classes, read.kind)
 
     def save(self, folder: str | Path) -> Path:
@@ -214,14 +206,13 @@ class FittedModel:
         logits: list[Tensor] = []
         scores: list[Tensor] = []
         unusual: list[Tensor] = []
-        for places, batch in self._batches(ready, batch_size):
-            prediction = self.method.predict(batch)
+        for places, batch, prediction in infer(self.method, ready, batch_size):
             order.append(places)
             logits.append(prediction.logits.detach().float().cpu())
             if prediction.edge_scores is not None:
                 scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[places].tolist())
             if known:
-                unusual.append(known.unusual(look(self.method, batch, prediction, known.embeds)))
+                unusual.append(known.unusual(observe_batch(self.method, batch, prediction, known.embeds)))
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
         z = torch.cat(logits)[back]
         raw = torch.cat(unusual)[back] if unusual else None
@@ -238,7 +229,8 @@ class FittedModel:
     @torch.no_grad()
     def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Tensor:
         """Return the probabilities of `predict` (not calibrated), (B, C), and compute nothing else."""
-        parts = [(places, self.method(batch)) for places, batch in self._batches(self.prepare(graphs), batch_size)]
+        batches = eval_batches(self.method, self.prepare(graphs), batch_size)
+        parts = [(places, self.method(batch)) for places, batch in batches]
         logits = torch.cat([part.float().cpu() for _, part in parts])
         return class_scores(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
 
@@ -247,7 +239,7 @@ class FittedModel:
         """Return the edge scores of `predict` and compute nothing else; None if the method does not score edges."""
         ready = self.prepare(graphs)
         found: list[Tensor] = [torch.empty(0)] * len(ready)
-        for places, batch in self._batches(ready, batch_size):
+        for places, batch in eval_batches(self.method, ready, batch_size):
             scores = self.method.edge_scores(batch)
             if scores is None:
                 return None
@@ -284,13 +276,6 @@ class FittedModel:
             if attribute not in ready.node:
                 ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
         return ready
-
-    def _batches(self, ready: GraphSet, batch_size: int) -> Iterator[tuple[Tensor, Batch]]:
-        """Yield places and batches of graphs of similar size, which keeps padding small."""
-        device = next(self.method.parameters()).device
-        self.method.eval()
-        for places in ready.sizes.argsort(stable=True).split(batch_size):
-            yield places, ready.batch(places).to(device)
 
 
 @dataclass(frozen=True)

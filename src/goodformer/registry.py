@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodformer import files
-from goodformer.errors import InputError, unknown
+from goodformer.errors import InputError, check_name, unknown
 from goodformer.settings import Description, Setting, describe, first_mistake, load, settings_model, validate
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class Registry(Generic[T]):
                 ``goodformer/config/settings/erm.yaml``. Without them it runs on GIN with all defaults.
         """
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-            raise InputError(f"{name!r} cannot name a {self.kind}; use small letters, digits, '-', '_' and '.'.")
+            raise InputError(f"{name!r} is not a valid name; use lower-case letters, digits, '-', '_' and '.'.")
         if name in self._entries:
-            raise InputError(f"there is a {self.kind} {name!r} already; register yours under another name.")
+            raise InputError(f"{self.kind} {name!r} is already registered; choose another name.")
         self._entries[name] = entry
         if presets is not None:
             self.presets[name] = Path(presets) if isinstance(presets, str) else presets
@@ -108,8 +108,7 @@ class Registry(Generic[T]):
 
     def _entry(self, name: str) -> str | Callable[..., T]:
         load_plugins()
-        if name not in self._entries:
-            raise unknown(self.kind, name, self._entries)
+        check_name(self.kind, name, self._entries)
         return self._entries[name]
 
     def describe(self, name: str) -> Description:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from goodformer.errors import InputError, suggestion, unknown
+from goodformer.errors import InputError, check_name, suggestion
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError, ValidationInfo
@@ -208,7 +208,7 @@ def settings_model(title: str, settings: Iterable[Setting]) -> type[BaseModel]:
     for one in settings:
         kind: Any = typing.Literal[one.choices] if one.choices else TYPES[one.type]
         if one.shape == "list":
-            kind = typing.Annotated[list[kind], BeforeValidator(_listed)]
+            kind = typing.Annotated[list[kind], BeforeValidator(_as_list)]
         elif one.shape == "either":
             kind = kind | tuple[kind, ...]
         if one.optional:
@@ -220,7 +220,7 @@ def settings_model(title: str, settings: Iterable[Setting]) -> type[BaseModel]:
     return create_model(title, __config__=ConfigDict(extra="forbid", frozen=True), **fields)
 
 
-def _listed(given: Any) -> Any:
+def _as_list(given: Any) -> Any:
     """Turn one value into a list of one."""
     return [given] if isinstance(given, str | int | float) else given
 
@@ -235,8 +235,7 @@ def validate(model: type[BaseModel], settings: Mapping[str, Any], where: str) ->
     from pydantic import ValidationError
 
     for name in settings:
-        if name not in model.model_fields:
-            raise unknown(f"setting of {where}", name, model.model_fields)
+        check_name(f"setting of {where}", name, model.model_fields)
     try:
         return dict(model.model_validate(dict(settings)))
     except ValidationError as error:

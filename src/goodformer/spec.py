@@ -1,11 +1,11 @@
-"""What graphs carry and what is asked of them: plain values that data, models and methods share."""
+"""Features, tasks, encodings and splits: plain values that data, models and methods share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 SPLIT_NAMES = {
     "train": "training",
@@ -16,19 +16,19 @@ SPLIT_NAMES = {
 }
 """The five splits of a benchmark and their names in tables, progress lines and documentation."""
 SPLITS = tuple(SPLIT_NAMES)
-"""The five parts of a benchmark: ``id_*`` are distributed as train, ``val`` and ``test`` are shifted."""
+"""The keys of the splits: ``id_*`` are distributed like ``train``, ``val`` and ``test`` are shifted."""
 
 METRIC_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC"}
-"""What the metrics of tasks are called where people read."""
+"""The metrics of tasks and their names in tables and progress lines."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """What one node or one edge carries.
+    """The features of nodes or of edges.
 
     Attributes:
-        kind: ``constant`` (nothing to tell apart), ``continuous`` (real numbers) or ``categorical`` (codes).
-        sizes: One entry a column: 1 for each continuous column, the number of codes for a categorical one.
+        kind: ``constant`` (no features), ``continuous`` (real numbers) or ``categorical`` (codes).
+        sizes: One entry per column: 1 for a continuous column, the number of codes for a categorical one.
     """
 
     kind: Literal["constant", "continuous", "categorical"] = "constant"
@@ -36,18 +36,18 @@ class Features:
 
     @classmethod
     def continuous(cls, width: int) -> Features:
-        """Real-valued features of the given width."""
+        """Return real-valued features of the given width."""
         return cls("continuous", (1,) * width)
 
     @classmethod
     def categorical(cls, *sizes: int) -> Features:
-        """One code a column, the number of codes of each column given."""
+        """Return categorical features, given the number of codes of each column."""
         return cls("categorical", sizes)
 
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """What the nodes and edges of a data set carry; decides which input layers a model builds."""
+    """Node and edge features of a data set, which decide the input layers of a model."""
 
     node: Features = field(default_factory=Features)
     edge: Features = field(default_factory=Features)
@@ -60,7 +60,7 @@ class Task:
     Attributes:
         kind: ``multiclass`` (``y`` is a class index) or ``binary`` (``y`` holds 0, 1 or NaN for each target).
         outputs: Number of classes, or of binary targets.
-        metric: The score reported: ``accuracy``, or ``rocauc`` averaged over targets.
+        metric: The reported metric: ``accuracy``, or ``rocauc`` averaged over targets.
         num_envs: Number of training environments, filled in by the benchmark; ``batch.env`` is below it in training.
     """
 
@@ -90,5 +90,5 @@ class Encoding:
 
     @property
     def attribute(self) -> str:
-        """The name under which a batch carries it."""
+        """The name of the attribute in a batch."""
         return f"{self.name}_{self.width}"

@@ -72,7 +72,7 @@ def test_wrong_words(command: Command, arguments: list[str], words: list[str]) -
         ("- 1", "list"),
         ("modle: gin", "did you mean model"),
         ("model: 3", "key: value"),
-        ("model: {name: 3}", "give a word"),
+        ("model: {name: 3}", "has the name 3"),
         ("preset: 3", "unknown preset"),
         ("\x00", "YAML"),
     ],
@@ -217,7 +217,7 @@ def test_a_stopped_run_is_continued_by_what_started_it(command: Command, erm: Pa
     answer = command("runs", "export", "run")
     refused(answer, "run is not finished", "the command that started it")
     shown = command("runs", "show", "run")
-    assert "the command that started it continues it" in shown.out
+    assert "the command that started it" in shown.out
     assert "goodformer train" not in answer.err + shown.out
 
 

@@ -172,7 +172,7 @@ def wait_for_epochs(folder: Path, more_than: int, process: subprocess.Popen[byte
 
 
 def test_how_far_things_are_in_one_line() -> None:
-    from goodformer.cli.compare import summary
+    from goodformer.cli.output import summary
     from goodformer.executors.local import Status
 
     status = Status(runs=4, ended=2, failed=1, epochs=40, epochs_done=20, running=(), seconds_left=50 * 3600.0)

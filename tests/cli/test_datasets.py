@@ -7,7 +7,7 @@ from matplotlib.image import imread
 
 from goodformer.cli import datasets
 from goodformer.data import DATASETS
-from goodformer.data.acquire import NotAtHand
+from goodformer.data.acquire import DataNotFound
 from goodformer.spec import SPLIT_NAMES, SPLITS
 from tests.cli.conftest import Command
 from tests.cli.test_train import cells
@@ -42,7 +42,6 @@ def test_the_cards_of_ones_own_data_say_how_to_give_them(command: Command) -> No
     table, memory = command("datasets", "show", "table"), command("datasets", "show", "memory")
     assert (table.code, memory.code) == (0, 0)
     assert "goodformer datasets show table --set path=my.csv --set target=active" in table.out
-    assert "for use from Python" in memory.out
     assert "GraphClassifier().fit(graphs, labels)" in memory.out
     assert "path" in [row["name"] for row in command("datasets", "show", "table", "--json").json["settings"]]
     for words in (["--set", "path=my.csv"], ["--picture", "card.png"]):
@@ -59,7 +58,7 @@ def test_a_card_without_its_file_tells_the_rest(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def gone(*_: object) -> None:
-        raise NotAtHand("HIV.csv is not at hand; put it there.")
+        raise DataNotFound("HIV.csv is not at hand; put it there.")
 
     monkeypatch.setattr("goodformer.data.benchmarks.hiv.obtain", gone)
     answer = command("datasets", "show", "good-hiv")

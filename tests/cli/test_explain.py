@@ -114,7 +114,7 @@ def test_graphs_of_a_run_are_printed_with_label_prediction_and_hits(invariant: P
         assert [*graph["graph"].split(), str(graph["label"]), str(graph["predicted"]), *hits] in lines
         assert graph["k"] == number  # as many edges are chosen as are true
     fidelity = report["fidelity"]
-    (line,) = [line for line in out.splitlines() if "random edges" in line]
+    (line,) = [line for line in out.splitlines() if line.startswith("fidelity")]
     numbers = [word.strip("(),") for word in line.split() if word.strip("(),-")[:1].isdigit()]
     assert numbers == [f"{fidelity[key]:.3f}" for key in ("removed", "random_removed", "kept", "random_kept")]
 

@@ -77,7 +77,7 @@ Values = Callable[[RunConfig], float | None]
 def drawn(values: Values, methods: str | None = None) -> Figure:
     """The figure of records whose OOD test is a function of their configuration."""
     one = artefact("figure-sensitivity")
-    plans = narrowed(one.tables(), methods=methods)
+    plans = narrowed(one.plans(), methods=methods)
     configs = reproduce.configs_of(plans)
     known = {key: values(config) for key, config in configs.items()}
     found = {key: record(configs[key], ood_test=value) for key, value in known.items() if value is not None}

@@ -200,7 +200,7 @@ def test_a_picture_of_many_is_no_taller_than_png_allows(tmp_path: Path, smiles: 
     width, height = Image.open(path).size
     assert width > 900
     assert height < 30_100
-    with pytest.raises(InputError, match="holds 500 molecules, not 501"):
+    with pytest.raises(InputError, match=r"500 molecules.* 501"):
         draw_molecules([smiles] * 501, ends[:1] * 501, scores[:1] * 501, tmp_path / "b.png", [""] * 501)
 
 

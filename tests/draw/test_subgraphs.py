@@ -14,8 +14,8 @@ from torch_geometric.data import Data
 
 from goodformer.draw.palette import FOUND, TRUE
 from goodformer.draw.subgraphs import REST, SCALE, Sketch, _crossings, draw_subgraphs, sketch, subgraph_figure
-from goodformer.explain.record import edge_record
-from goodformer.explain.subgraph import top_subgraph
+from goodformer.explain.explanation import edge_record
+from goodformer.explain.subgraph import score_edges
 from goodformer.registry import InputError
 
 MOTIF = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]
@@ -51,8 +51,8 @@ def test_directions_are_averaged() -> None:
 def test_the_picture_chooses_what_the_subgraph_and_the_record_do() -> None:
     graph = motif_graph(nx.wheel_graph(7))
     scores = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(2)).round(decimals=1)  # with ties
-    one, top, record = sketch(graph, scores, 5), top_subgraph(graph.edge_index, scores, 5), edge_record(graph, scores)
-    assert one.pairs[one.chosen].tolist() == sorted(top.edges.T.tolist()) == sorted(record["edges"][:5])
+    one, top, record = sketch(graph, scores, 5), score_edges(graph.edge_index, scores, 5), edge_record(graph, scores)
+    assert one.pairs[one.chosen].tolist() == sorted(top.subgraph.T.tolist()) == sorted(record["edges"][:5])
     assert sum(record["truth"][:5]) == one.hits
 
 

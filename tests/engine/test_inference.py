@@ -20,7 +20,7 @@ CONFIG = configure({"name": "good-motif", "domain": "basis", "graphs": 150}, "er
 
 def test_a_record_holds_graphs_seconds_and_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
-    record = inference.measure(CONFIG, rounds=1)
+    record = inference.time_inference(CONFIG, rounds=1)
     assert (record["kind"], record["id"], record["graphs"], record["weights"]) == (
         *("inference", CONFIG.id, 15),
         "untrained",
@@ -31,22 +31,22 @@ def test_a_record_holds_graphs_seconds_and_the_run(tmp_path: Path, monkeypatch: 
 def test_inference_does_not_touch_the_random_numbers_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path))
     before = torch.get_rng_state()
-    inference.measure(CONFIG, rounds=1)
+    inference.time_inference(CONFIG, rounds=1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_weights_of_a_finished_run_predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GOODFormer solves for its temperature, which takes as many steps as its logits need."""
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
-    assert inference.measure(CONFIG, tmp_path, rounds=1)["weights"] == "untrained"
+    assert inference.time_inference(CONFIG, tmp_path, rounds=1)["weights"] == "untrained"
     run = train(CONFIG, tmp_path, Hardware(progress=False))
     seen: list[Any] = []
 
-    def note(method: Any, *_: Any) -> float:
+    def note(method: Any, *_: Any) -> list[Any]:
         seen.append(method)
-        return 1.0
+        return []
 
-    monkeypatch.setattr(inference, "_round", note)
-    assert inference.measure(CONFIG, tmp_path, rounds=1)["weights"] == "best"
+    monkeypatch.setattr(inference, "infer", note)
+    assert inference.time_inference(CONFIG, tmp_path, rounds=1)["weights"] == "best"
     trained = load_weights(run.folder / "best")[0].state_dict()
     assert all(bool((value == trained[name]).all()) for name, value in seen[0].state_dict().items())

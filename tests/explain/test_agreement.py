@@ -15,7 +15,7 @@ from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.explain.agreement import agreement, chance
-from goodformer.explain.subgraph import symmetric_scores, top_subgraph
+from goodformer.explain.subgraph import score_edges
 from goodformer.registry import InputError
 from tests.explain.test_fidelity import sample
 
@@ -29,7 +29,7 @@ def drawn(graphs: GraphSet, runs: int, ties: bool, seed: int) -> list[list[Tenso
 
 
 def overlap(index: Tensor, a: Tensor, b: Tensor, k: int) -> float:
-    first, second = ({tuple(pair) for pair in top_subgraph(index, one, k).edges.T.tolist()} for one in (a, b))
+    first, second = ({tuple(pair) for pair in score_edges(index, one, k).subgraph.T.tolist()} for one in (a, b))
     return len(first & second) / len(first | second)
 
 
@@ -49,7 +49,7 @@ def test_it_is_that_of_scipy_pair_by_pair(seed: int, ties: bool, runs: int, k: i
         size = k if k is not None else -(-edges // 3)
         expected = np.mean([overlap(index, a, b, size) for a, b in pairs])
         assert float(found.overlap[place]) == pytest.approx(expected)
-        means = [[symmetric_scores(index, one)[1].numpy() for one in pair] for pair in pairs]
+        means = [[score_edges(index, one).scores.numpy() for one in pair] for pair in pairs]
         if edges < 2 or any(len(np.unique(one)) == 1 for pair in means for one in pair):
             assert math.isnan(found.correlation[place])
         else:

@@ -14,7 +14,7 @@ from torch_geometric.utils import subgraph
 
 from goodformer.data.graphs import GraphSet
 from goodformer.explain.fidelity import Fidelity, confidence, fidelity, only_edges, without_edges
-from goodformer.explain.subgraph import top_subgraph
+from goodformer.explain.subgraph import score_edges
 from goodformer.registry import InputError
 from goodformer.spec import Task
 from tests.nn.graphs import random_graph
@@ -53,7 +53,7 @@ def predictor(task: Task, seen: list[GraphSet] | None = None) -> object:
 
 def cut(graph: Data, scores: Tensor, k: int, keep: bool) -> Data:
     """The graph without its best edges, or these and their nodes alone, edge by edge."""
-    best = {tuple(pair) for pair in top_subgraph(graph.edge_index, scores, k).edges.T.tolist()}
+    best = {tuple(pair) for pair in score_edges(graph.edge_index, scores, k).subgraph.T.tolist()}
     chosen = torch.tensor([tuple(sorted(pair)) in best for pair in graph.edge_index.T.tolist()])
     if not keep:
         return Data(x=graph.x, edge_index=graph.edge_index[:, ~chosen], edge_attr=graph.edge_attr[~chosen])

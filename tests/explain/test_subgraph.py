@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
-from goodformer.explain.record import edge_record
-from goodformer.explain.subgraph import (
-    Undirected,
-    node_scores,
-    shades,
-    subgraph_size,
-    symmetric_scores,
-    top_subgraph,
-)
+from goodformer.explain.explanation import edge_record
+from goodformer.explain.subgraph import Undirected, score_edges, shades
 from goodformer.registry import InputError
 from tests.nn.graphs import random_graph
 
@@ -24,38 +17,37 @@ SCORES = torch.tensor([1.0, 3.0, 0.0, 0.0, 5.0, 5.0, 1.0, 2.0])
 
 
 def test_the_two_directions_of_an_edge_are_averaged() -> None:
-    edges, scores = symmetric_scores(EDGES, SCORES)
-    assert edges.T.tolist() == [[0, 1], [0, 3], [1, 2], [2, 3]]
-    assert scores.tolist() == [2.0, 1.5, 0.0, 5.0]
+    found = score_edges(EDGES, SCORES)
+    assert found.ends.T.tolist() == [[0, 1], [0, 3], [1, 2], [2, 3]]
+    assert found.scores.tolist() == [2.0, 1.5, 0.0, 5.0]
 
 
 def test_the_best_edges_come_first_with_their_nodes() -> None:
-    found = top_subgraph(EDGES, SCORES, 2)
-    assert found.edges.T.tolist() == [[2, 3], [0, 1]]
-    assert found.scores.tolist() == [5.0, 2.0]
+    found = score_edges(EDGES, SCORES, 2)
+    assert found.subgraph.T.tolist() == [[2, 3], [0, 1]]
+    assert found.scores[found.order].tolist() == [5.0, 2.0, 1.5, 0.0]
+    assert found.chosen.tolist() == [True, False, False, True]
     assert found.nodes.tolist() == [0, 1, 2, 3]
-    assert top_subgraph(EDGES, SCORES, 1).nodes.tolist() == [2, 3]
+    assert score_edges(EDGES, SCORES, 1).nodes.tolist() == [2, 3]
 
 
 def test_more_edges_than_there_are_gives_all() -> None:
-    assert top_subgraph(EDGES, SCORES, 99).edges.shape == (2, 4)
-    nothing = top_subgraph(torch.empty(2, 0, dtype=torch.long), torch.empty(0), 3)
-    assert nothing.edges.shape == (2, 0)
+    assert score_edges(EDGES, SCORES, 99).subgraph.shape == (2, 4)
+    nothing = score_edges(torch.empty(2, 0, dtype=torch.long), torch.empty(0), 3)
+    assert nothing.subgraph.shape == (2, 0)
     assert nothing.nodes.numel() == 0
 
 
-def test_bad_requests_are_input_errors() -> None:
-    with pytest.raises(InputError, match="k = 1 or more"):
-        top_subgraph(EDGES, SCORES, 0)
+def test_too_few_scores_are_an_input_error() -> None:
     with pytest.raises(InputError, match="3 scores for 8 edges"):
-        top_subgraph(EDGES, SCORES[:3], 1)
+        score_edges(EDGES, SCORES[:3], 1)
 
 
 def test_a_node_scores_the_mean_of_its_edges_and_nothing_without_one() -> None:
-    found = node_scores(EDGES, SCORES, 5)
+    found = score_edges(EDGES, SCORES).node_scores(5)
     assert found[:4].tolist() == pytest.approx([(2.0 + 1.5) / 2, (2.0 + 0.0) / 2, (0.0 + 5.0) / 2, (1.5 + 5.0) / 2])
     assert found[4].isnan()
-    loop = node_scores(torch.tensor([[0, 0], [0, 1]]), torch.tensor([4.0, 2.0]), 2)
+    loop = score_edges(torch.tensor([[0, 0], [0, 1]]), torch.tensor([4.0, 2.0])).node_scores(2)
     assert loop.tolist() == [3.0, 2.0]
 
 
@@ -94,10 +86,11 @@ def test_many_graphs_at_once_against_a_plain_loop(seed: int, k: int | None, ties
         assert (pairs.ends[:, stretch] - graphs.node_ptr[place]).T.tolist() == [list(pair) for pair in means]
         assert mean[stretch].tolist() == pytest.approx(list(means.values()))
         assert (int(sizes[place]), int(pairs.counts[place])) == (wanted, len(means))
-        assert subgraph_size(row, k) == (third if k is None else k)
+        alone = score_edges(row.edge_index, score, k, row.get("edge_truth"))
+        assert alone.size == wanted
         assert [one for one, taken in zip(means, chosen[stretch].tolist(), strict=True) if taken] == sorted(best)
         if wanted and not ties:
-            assert top_subgraph(row.edge_index, score, wanted).edges.T.tolist() == [list(pair) for pair in best]
+            assert alone.subgraph.T.tolist() == [list(pair) for pair in best]
 
 
 def test_a_record_keeps_the_inputs_own_numbers() -> None:

@@ -38,7 +38,7 @@ def report(name: str, records: list[dict[str, Any]], budget: str = "compare", **
     """An artefact made of some records."""
     one = artefact(name)
     found = {RunConfig.from_dict(line["config"]).id: line for line in records}
-    return reproduce.report(one, narrowed(one.tables(budget), **part), found)
+    return reproduce.report(one, narrowed(one.plans(budget), **part), found)
 
 
 def cells(table: dict[str, Any]) -> dict[str, list[str]]:
@@ -52,7 +52,7 @@ def cells(table: dict[str, Any]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("one", ARTEFACTS.values(), ids=lambda one: one.name)
 def test_every_artefact_has_settings_that_are_accepted(one: Artefact) -> None:
     for budget in one.budgets:
-        for table in one.tables(budget, 1):
+        for table in one.plans(budget, 1):
             assert table.configs
             assert {column.comparison.budget for column in table.columns} == {budget}
             rows = [row.name for row in table.rows]
@@ -68,7 +68,7 @@ def test_every_table_and_figure_of_experiments_in_the_paper_is_there() -> None:
 
 def test_the_main_table_has_the_rows_and_columns_of_the_paper() -> None:
     for budget in ("full", "compare"):
-        table = artefact("table-main").tables(budget)[0]
+        table = artefact("table-main").plans(budget)[0]
         assert len(table.columns) == 7
         assert len(table.rows) == 16
         beside = [any(cell["beside"] for cell in column) for column in _columns(report("table-main", [], budget))]
@@ -80,14 +80,14 @@ def _columns(made_of: dict[str, Any]) -> list[tuple[dict[str, Any], ...]]:
 
 
 def test_data_that_no_budget_cuts_are_trained_as_recorded() -> None:
-    columns = {column.head: column.comparison for column in artefact("table-main").tables("compare")[0].columns}
+    columns = {column.head: column.comparison for column in artefact("table-main").plans("compare")[0].columns}
     epochs = {head: plan.configs["erm", 0].training.epochs for head, plan in columns.items()}
     assert list(epochs.values()) == [4, 4, 3, 3, 3, 8, 8]
     assert columns["DrugOOD EC50"].configs["erm", 0].dataset["measurement"] == "ec50"
 
 
 def test_no_change_of_the_default_escapes_its_table() -> None:
-    names = {row.preset for row in artefact("table-ablation").tables("compare")[1].rows}
+    names = {row.preset for row in artefact("table-ablation").plans("compare")[1].rows}
     assert names == {"default", *(name for name in presets("goodformer") if name.startswith("default-"))}
     default = configure(BASIS)
     assert all(configure(BASIS, preset=name).id != default.id for name in names - {"default"})
@@ -95,7 +95,7 @@ def test_no_change_of_the_default_escapes_its_table() -> None:
 
 def test_sensitivity_changes_one_weight_at_a_time() -> None:
     base = {name: configure(BASIS, preset=name, budget="compare") for name in ("default", "paper")}
-    for table in artefact("figure-sensitivity").tables()[:3]:
+    for table in artefact("figure-sensitivity").plans()[:3]:
         for column in table.columns:
             setting, value = column.comparison.overrides[-1].removeprefix("method.").split("=")
             for config in column.comparison.configs.values():
@@ -229,7 +229,7 @@ def test_the_note_holds_sizes_epochs_seeds_and_the_rule() -> None:
         report("table-main", [], "full", datasets="good-motif")["tables"][0]
     )
     one = artefact("table-main")
-    single = reproduce.note(reproduce.report(one, one.tables("compare", 1), {})["tables"][0])
+    single = reproduce.note(reproduce.report(one, one.plans("compare", 1), {})["tables"][0])
     assert "One seed" in single
 
 
@@ -264,7 +264,7 @@ def asked(command: str) -> set[str]:
 
 @pytest.mark.parametrize("one", ARTEFACTS.values(), ids=lambda one: one.name)
 def test_the_commands_train_what_is_missing_and_no_more(one: Artefact) -> None:
-    for table in one.tables("compare", 2):
+    for table in one.plans("compare", 2):
         configs = list(table.configs.values())
         found = {config.id: record(config, ood_test=0.5) for config in configs if config.method["name"] != "goodformer"}
         paces = Paces(found.values())
@@ -280,7 +280,7 @@ def test_columns_of_the_same_runs_have_one_command() -> None:
 
 def test_a_whole_artefact_counts_a_run_once() -> None:
     one = artefact("table-runtime")
-    tables = one.tables("compare")
+    tables = one.plans("compare")
     gap = reproduce.report(one, tables, {}, ["--budget", "compare"])["gap"]
     assert gap == {
         "command": "goodformer reproduce table-runtime --budget compare --run",
@@ -308,11 +308,11 @@ def test_a_whole_artefact_counts_a_run_once() -> None:
 
 
 def test_a_part_of_an_artefact() -> None:
-    tables = narrowed(artefact("table-ablation").tables("compare"), "good-motif", "goodformer:without-entropy")
+    tables = narrowed(artefact("table-ablation").plans("compare"), "good-motif", "goodformer:without-entropy")
     assert [[column.head for column in table.columns] for table in tables] == [["Motif basis", "Motif size"]]
     assert [row.name for row in tables[0].rows] == ["goodformer:without-entropy"]
     with pytest.raises(InputError, match="accepted: sp-motif"):
-        narrowed(artefact("table-shift-level").tables(), "good-hiv")
+        narrowed(artefact("table-shift-level").plans(), "good-hiv")
 
 
 # ------------------------------------------------------------------------------------------ records

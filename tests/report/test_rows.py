@@ -11,7 +11,7 @@ from goodformer.config.presets import configure, presets
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
 from goodformer.registry import InputError
-from goodformer.report.paper import _numbers, leaderboard, published
+from goodformer.report.paper import leaderboard, published, read_numbers
 from goodformer.report.rows import ALL, PAPER, row, rows
 
 BASIS = {"name": "good-motif", "domain": "basis"}
@@ -141,7 +141,7 @@ def test_unknown_rows_get_suggestions(words: str, sentence: str) -> None:
 
 
 def test_every_table_of_the_paper_is_whole() -> None:
-    paper = _numbers()
+    paper = read_numbers()
     main = {key: rows for key, rows in paper["ood_test"].items() if not key.startswith("sp-motif")}
     assert len(main) == 7
     assert all([row for row in rows if ":" not in row] == NAMES for rows in main.values())
@@ -155,7 +155,7 @@ def test_every_table_of_the_paper_is_whole() -> None:
 
 
 def test_goodformer_is_the_best_in_every_table_of_the_paper() -> None:
-    paper = _numbers()
+    paper = read_numbers()
     for table in (*paper["ood_test"].values(), *paper["precision_at_10"].values()):
         assert table["goodformer"][0] == max(mean for mean, _ in table.values())
 

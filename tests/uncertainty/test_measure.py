@@ -51,7 +51,7 @@ def test_a_record_says_who_and_what(run: gf.Run, record: dict[str, Any]) -> None
 
 def test_figures_are_those_of_the_model(run: gf.Run, record: dict[str, Any], tmp_path: Path) -> None:
     """The share outside, coverage and loss follow from what the model says graph by graph."""
-    measure.save(run, "best", alpha=0.1)
+    measure.measure_run(run, "best", alpha=0.1, save=True)
     model = FittedModel.of_run(run)
     assert model.uncertainty is not None
     for split in measure.MEASURED:
@@ -170,7 +170,7 @@ def test_weights_that_are_missing_are_named(run: gf.Run, tmp_path: Path) -> None
     with pytest.raises(InputError, match="best"):
         measure.measure_run(run, "bset")
     with pytest.raises(InputError, match="no weights yet"):
-        measure.save(gf.Run(tmp_path))
+        measure.measure_run(gf.Run(tmp_path))
 
 
 def test_reports_know_every_domain_score() -> None:

@@ -13,16 +13,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer import files
-from goodformer.apply.explanation import MOST_ATOMS, PICTURE, READABLE, write_explanation
+from goodformer.apply.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs
 from goodformer.apply.predict import Answers, Columns, Watch, model_blocks, notes_on
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
-from goodformer.explain.explanation import edge_scores, explain
-from goodformer.explain.record import plain
+from goodformer.errors import InputError, check_name
+from goodformer.explain.explanation import edge_scores, plain
 from goodformer.explain.subgraph import Undirected
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.registry import InputError, unknown
 
 BLOCK = 256
 """Rows that are read, explained and written at a time."""
@@ -57,8 +56,7 @@ def explain_file(
         smiles: Column of the SMILES; by default that of the training file.
         watch: Called with the number of finished rows.
     """
-    if form not in FORMS:
-        raise unknown("format", form, FORMS)
+    check_name("format", form, FORMS)
     folder, source = Path(out), "own"
     files.make_folder(folder)
     shown = Shown(count, (READABLE, MOST_ATOMS) if model.molecular else ())
@@ -90,11 +88,17 @@ def explain_file(
         (folder / f"{PICTURE}.png").unlink(missing_ok=True)  # of an earlier call
     rows = shown.rows
     known = Predictions.concat([row.answer for row in rows]), [row.scores for row in rows], source
-    names = [row.name for row in rows]
-    found = explain(model, [row.graph for row in rows], names, k, shown.smiles, known=known)
-    molecules = None if shown.smiles is None else [row.molecule or b"" for row in rows]
-    drawn = write_explanation(
-        model, found, folder, k, picture_limit=shown.drawable, note=shown.missing, molecules=molecules
+    drawn = explain_graphs(
+        model,
+        [row.graph for row in rows],
+        folder,
+        [row.name for row in rows],
+        k,
+        smiles=shown.smiles,
+        picture_limit=shown.drawable,
+        note=shown.missing,
+        molecules=None if shown.smiles is None else [row.molecule or b"" for row in rows],
+        known=known,
     )
     return {**report, "tables": [str(table) for table in tables], **drawn}
 
@@ -199,7 +203,7 @@ class Shown:
         if left := self.rows[self.drawable :]:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
             size = f"more than {self.limits[1]} atoms"
-            notes.append(f"{left[0].name}{more} not drawn: {size}; the tables hold the scores.")
+            notes.append(f"{left[0].name}{more} not drawn: {size}; the tables contain their scores.")
         return notes
 
 

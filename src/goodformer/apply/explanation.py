@@ -16,11 +16,10 @@ from goodformer.data import load_benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.store import Run
+from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
-from goodformer.explain.explanation import Explanation, edge_scores, explain
-from goodformer.explain.record import plain
-from goodformer.fitted import FittedModel
-from goodformer.registry import InputError, unknown
+from goodformer.explain.explanation import Explanation, edge_scores, explain, plain
+from goodformer.fitted import FittedModel, Predictions
 from goodformer.spec import SPLITS
 
 PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
@@ -46,6 +45,8 @@ def explain_graphs(
     measure: bool = True,
     form: str = "png",
     note: str = "",
+    molecules: Sequence[str | bytes | Data] | None = None,
+    known: tuple[Predictions, Sequence[Tensor], str] | None = None,
 ) -> dict[str, Any]:
     """Explain the predictions for graphs; write a picture and all scores into a folder.
 
@@ -64,31 +65,14 @@ def explain_graphs(
         measure: Whether to measure fidelity, which takes 12 predictions per graph.
         form: Format of pictures, ``png`` or ``svg``.
         note: A line below a picture of molecules.
+        molecules: What to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
+        known: Predictions, edge scores and their source, if the graphs are already predicted.
 
     Returns:
         The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc),
         ``fidelity``, and for every graph its prediction, edges (best first) and nodes.
     """
-    found = explain(model, graphs, names, k, smiles, measure)
-    return write_explanation(model, found, folder, k, about, picture_limit, single_pictures, form, note)
-
-
-def write_explanation(
-    model: FittedModel,
-    found: Explanation,
-    folder: str | Path,
-    k: int | None = None,
-    about: dict[str, Any] | None = None,
-    picture_limit: int = PICTURE_LIMIT,
-    single_pictures: bool = False,
-    form: str = "png",
-    note: str = "",
-    molecules: Sequence[str | bytes | Data] | None = None,
-) -> dict[str, Any]:
-    """Write picture and scores of an explanation; see `explain_graphs`.
-
-    ``molecules`` are what to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
-    """
+    found = explain(model, graphs, names, k, smiles, measure, known)
     place = Path(folder)
     files.make_folder(place)
     molecules = molecules or found.smiles
@@ -217,8 +201,7 @@ def explain_agreement(
 
 def _spread(run: Run, split: str, count: int, limits: tuple[int, int] | None = None) -> tuple[GraphSet, list[str], str]:
     """Return graphs spread evenly over a split, their names, and a phrase on molecules left out for their size."""
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    check_name("split", split, SPLITS)
     graphs = load_benchmark(**run.config.dataset).splits[split]
     pool = torch.arange(len(graphs)) if limits is None else readable(graphs.sizes, count, limits)
     left = len(graphs) - len(pool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,10 @@ from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
-from goodformer.engine.store import Run
+from goodformer.engine.store import MODEL, Run
+from goodformer.engine.weights import DERIVED, WEIGHTS
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from goodformer.spec import SPLIT_NAMES
 
 STEPS = 3000
@@ -34,10 +35,8 @@ LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """What the splits are needed for that no fit can do without."""
-MODEL, UNREADABLE = "model.json", "unreadable.csv"
-WRITTEN = frozenset(
-    (MODEL, "weights.safetensors", "sureness.json", "sureness.safetensors", "report.json", "split.json", UNREADABLE)
-)
+REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -107,13 +106,12 @@ def fit_file(
     earlier = (folder / MODEL).is_file()
     found = folder.iterdir() if folder.is_dir() and not earlier else ()
     if any(one.name not in WRITTEN and not one.name.startswith(".") for one in found):
-        raise InputError(f"{folder} holds other files; choose a new folder for the model.")
+        raise InputError(f"{folder} contains other files; choose a new folder for the model.")
     with fresh_folder(folder):  # fails before training if the folder cannot be written
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
-        plain = configure(source.dataset, method, model, preset, seed=seed, overrides=overrides)
-        config = plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
-        check_parts(config, benchmark)  # before the warnings: an error makes them pointless
+        config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides)
+        check_splits(config, benchmark)  # before the warnings: an error makes them pointless
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
@@ -141,8 +139,8 @@ def fit_file(
             "run": run.folder.name,
             "notes": [*warned, *notes_on(fitted, source.path)],
         }
-        files.write_json(folder / "report.json", report)
-        table.split.save(folder / "split.json")
+        files.write_json(folder / REPORT, report)
+        table.split.save(folder / SPLIT)
         (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
         if problems:
             with RowWriter(folder / UNREADABLE, list(problems[0])) as writer:
@@ -150,16 +148,30 @@ def fit_file(
     return {**report, "folder": str(out)}
 
 
+def configure_fit(
+    benchmark: Benchmark,
+    dataset: Mapping[str, Any],
+    method: str,
+    model: str | None,
+    preset: str,
+    seed: int,
+    overrides: Sequence[str] = (),
+) -> RunConfig:
+    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
+    plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
+    return plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
+
+
 def fit_benchmark(
     config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
 ) -> tuple[FittedModel, Run]:
     """Train a run and fit the uncertainty of its best weights to ID validation graphs."""
-    check_parts(config, benchmark)
+    check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
 
 
-def check_parts(config: RunConfig, benchmark: Benchmark) -> None:
+def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
     """Raise, before training, if no graphs are left to choose the epoch or to calibrate."""
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, separator_note
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.registry import InputError
 
 BLOCK = 1024
 """Rows that are read, predicted and written at a time."""
@@ -71,7 +71,7 @@ def predict_file(
     if report["unreadable"] == report["rows"]:
         reason = str(report["problems"][0]["reason"]).rstrip(".")
         if Path(path).suffix.lower() == ".jsonl" and model.molecular and LINE.search(reason):
-            reason = f"{path} holds graphs, but the model reads molecules; give SMILES or an SDF file"
+            reason = f"{path} contains graphs, but the model was trained on molecules; give SMILES or an SDF file"
         failure = f"no row could be read: {reason}."
     return {**report, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
 

@@ -25,7 +25,7 @@ def split_file(
     out: str | Path,
     picture: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Split the rows of a file, save the split, and report how far its parts differ.
+    """Split the rows of a file, save the split, and report how far the training and test rows differ.
 
     Args:
         path: The file.

@@ -82,7 +82,7 @@ def about(
         ),
     ] = None,
 ) -> None:
-    """Graph classification that keeps working when the data shift.
+    """Graph classification under distribution shift.
 
     [bold]Examples[/bold]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
 
 LONG = 32
@@ -19,7 +20,7 @@ app = typer.Typer(name="datasets", invoke_without_command=True)
 
 @app.callback()
 def _default(context: typer.Context, as_json: options.Json = False) -> None:
-    """List data sets, and show what each holds, how it is split and what shifts.
+    """List data sets, and show what each contains, how it is split and what shifts.
 
     [bold]Examples[/bold]
 
@@ -47,7 +48,7 @@ def show_all(as_json: options.Json = False) -> None:
         output.document(rows)
         return
     output.table(["name", "what it is", "domains", "task, metric"], [list(row.values()) for row in rows])
-    typer.echo("the card of one: goodformer datasets show NAME")
+    typer.echo("Show one in detail: goodformer datasets show NAME")
 
 
 @app.command("show")
@@ -103,25 +104,25 @@ def _facts(name: str, overrides: list[str], picture: Path | None) -> dict[str, A
     """Load a data set and count its splits, or return a hint if its files are missing; draw the picture."""
     from goodformer.config.run import parse_assignment
     from goodformer.data import DATASETS, load_benchmark
-    from goodformer.data.acquire import NotAtHand
+    from goodformer.data.acquire import DataNotFound
     from goodformer.data.listing import HINTS
-    from goodformer.errors import InputError
 
     lines = map(parse_assignment, overrides)
     settings = {".".join(path).removeprefix("dataset."): value for path, value in lines}
     missing = [key for key, one in DATASETS.settings(name).items() if one.required and key not in settings]
     if missing and name in HINTS:
         if settings or picture is not None:
-            raise InputError(f"data set {name} lacks its {missing[0]}; it is {HINTS[name]}.")
+            raise InputError(f"data set {name} needs the setting {missing[0]}; {HINTS[name]}.")
         return {"hint": HINTS[name]}
     from goodformer.data import cards
+    from goodformer.draw import canvas
     from goodformer.draw import card as card_picture
 
     if picture is not None:
-        card_picture.check_format(picture)
+        canvas.check_format(picture)
     try:
         bench = load_benchmark(name, **settings)
-    except NotAtHand as error:
+    except DataNotFound as error:
         if picture is not None:
             raise
         return {"hint": f"Splits and statistics cannot be shown: {error}"}

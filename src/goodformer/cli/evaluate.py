@@ -9,6 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import check_name
+from goodformer.spec import METRIC_NAMES, SPLIT_NAMES, SPLITS
+
+ALIASES = {"ood_val": "val", "ood_test": "test"}
+"""Other names of splits, as summaries write them."""
 
 
 def command(
@@ -32,13 +37,15 @@ def command(
       goodformer evaluate 3f2a --weights last --json
     """
     with output.working():
-        from goodformer.cli.locate import chosen_splits, limit_threads
         from goodformer.data import load_benchmark
         from goodformer.engine.store import Run
         from goodformer.fitted import FittedModel
 
-        run, splits = Run.open(name, runs), chosen_splits(split)
-        limit_threads(threads)
+        run = Run.open(name, runs)
+        for part in split or ():
+            check_name("split", part, (*SPLITS, *ALIASES))
+        splits = dict.fromkeys(ALIASES.get(part, part) for part in split or SPLITS)  # each once
+        options.limit_threads(threads)
         fitted, benchmark = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
         metrics = {part: fitted.evaluate(benchmark.splits[part], batch_size) for part in splits}
     if as_json:
@@ -49,8 +56,6 @@ def command(
 
 def show_splits(metrics: Mapping[str, Mapping[str, Any]], columns: list[str], title: str, note: str = "") -> None:
     """Print one row per split: the given columns, then those about edges if there are any."""
-    from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
-
     edges = {"precision_at_10": "Precision@10", "edge_auc": "edge AUC"}
     heads = {name: METRIC_NAMES.get(name, name) for name in columns}
     heads |= {name: head for name, head in edges.items() if any(name in row for row in metrics.values())}

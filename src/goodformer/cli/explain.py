@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.fit import show_problems
+from goodformer.errors import InputError
 
 
 def command(
@@ -19,22 +19,23 @@ def command(
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="Without a file, graphs of the run's own data: train, id_val, id_test, val or test."),
+        typer.Option(help="Without a FILE, a split of the run's data: train, id_val, id_test, val or test."),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many graphs are drawn.")] = 6,
+    count: Annotated[int, typer.Option(min=1, help="Number of graphs to draw.")] = 6,
     k: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Edges to choose; default: the number of true edges if known, otherwise one third of the edges."
+            min=1,
+            help="Number of edges to mark; default: the number of true edges if known, otherwise one third.",
         ),
     ] = None,
-    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    smiles: options.SmilesAsTrained = None,
     form: Annotated[
-        str, typer.Option("--format", help="Tables of a file's scores as csv, tsv, parquet, json or jsonl.")
+        str, typer.Option("--format", help="Format of the tables for a FILE: csv, tsv, parquet, json or jsonl.")
     ] = "csv",
     against: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN", help="A run with another seed: also measure how far their explanations agree."),
+        typer.Option(metavar="RUN", help="Run with another seed: measure how far explanations agree; repeatable."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for pictures and scores.")] = Path(
         "explained"
@@ -45,7 +46,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Explain predictions: pictures with the decisive edges or atoms marked, and tables of all scores.
+    """Explain predictions: draw the edges or bonds with the highest scores, and write tables of all scores.
 
     [bold]Examples[/bold]
 
@@ -61,10 +62,7 @@ def command(
     Fidelity is the drop in probability without the chosen edges, and with them alone, compared with random edges.
     """
     with output.working():
-        from goodformer.cli.locate import limit_threads
-        from goodformer.registry import InputError
-
-        limit_threads(threads)
+        options.limit_threads(threads)
         if data is not None:
             from goodformer.apply.explain import explain_file
             from goodformer.fitted import FittedModel
@@ -77,9 +75,9 @@ def command(
                 report = explain_file(FittedModel.open(name, runs, weights), data, out, count, k, form, smiles, watch)
         else:
             from goodformer.apply.explanation import explain_agreement, explain_run
-            from goodformer.engine.store import Run
+            from goodformer.engine.store import MODEL, Run
 
-            if (Path(name) / "model.json").is_file():
+            if (Path(name) / MODEL).is_file():
                 raise InputError(f"{name} is a fitted model, which has no graphs of its own; name a FILE to explain.")
             run, others = Run.open(name, runs), [Run.open(other, runs) for other in against or []]
             report = explain_run(run, out, split or "test", count, k, weights)
@@ -102,14 +100,14 @@ def _show(report: dict[str, Any]) -> None:
     heads = ["graph", "label", "predicted", "true edges among the best"]
     kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
     output.table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
-    if report.get("unreadable"):
-        show_problems(report)
-    for note in report.get("notes", []):
-        typer.echo(f"note: {note}")
+    output.problems(report)
+    output.notes(report)
     fidelity, agreement = report["fidelity"] or {}, report.get("agreement") or {}
     if fidelity.get("removed") is not None:
-        words = "drop in probability without the chosen edges {removed:.3f} (random edges {random_removed:.3f}), "
-        words += "with them alone {kept:.3f} (random edges {random_kept:.3f})"
+        words = (
+            "fidelity: the probability drops by {removed:.3f} without the chosen edges (random: {random_removed:.3f}) "
+        )
+        words += "and by {kept:.3f} with these edges alone (random: {random_kept:.3f})"
         typer.echo(words.format(**fidelity))
     if agreement.get("correlation") is not None:
         words = "agreement between seeds: rank correlation of edge scores {correlation:.3f}, overlap of chosen edges "

@@ -12,11 +12,11 @@ from goodformer.cli import options, output
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    data: options.DataFile,
     target: Annotated[
         list[str], typer.Option("--target", "-t", help="Column to predict; repeat it for several targets.")
     ],
-    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    smiles: options.Smiles = "smiles",
     split: Annotated[
         str,
         typer.Option(
@@ -26,13 +26,15 @@ def command(
     ] = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
-    model: Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")] = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="Settings by name.")] = "default",
+    model: options.Model = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Preset of settings of the method.")] = "default",
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; by default adapted to the number of rows.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of epochs; default: depends on the number of rows.")
+    ] = None,
     runs: options.Runs = Path("runs"),
-    device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
+    device: options.Device = "cpu",
     threads: options.Threads = 1,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -47,8 +49,8 @@ def command(
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
-    Some rows are held out: ID rows are like the training rows, OOD rows differ from them as --split says. The report
-    shows the performance on both. Rows that cannot be read are listed. The same command continues an interrupted fit.
+    Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
+    shows the metric on both and lists rows that cannot be read. The same command continues an interrupted fit.
     """
     with output.working():
         from goodformer.apply.fit import OwnFile, fit_file
@@ -67,15 +69,15 @@ def command(
     output.document(report) if as_json else _show(report, shown)
 
 
-PURPOSES = {
+USES = {
     "train": "",
-    "id_val": "like training; used for calibration",
-    "id_test": "like training; used only for testing",
-    "val": "shifted; used to choose the epoch",
-    "test": "shifted; used only for testing",
+    "id_val": " (like training; used for calibration)",
+    "id_test": " (like training; used only for testing)",
+    "val": " (shifted; used to choose the epoch)",
+    "test": " (shifted; used only for testing)",
 }
-"""What each split is for."""
-RULES = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "the last epoch"}
+"""What each split is used for."""
+CHOSEN = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "the last epoch"}
 """The epoch that each selection rule takes."""
 
 
@@ -86,43 +88,24 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
 
     metric, classes = report["metric"], report["classes"]
     rows = [
-        [
-            f"{name} ({PURPOSES[split]})" if PURPOSES[split] else name,
-            report["counts"][split],
-            report["splits"][split].get(metric),
-        ]
+        [f"{name}{USES[split]}", report["counts"][split], report["splits"][split].get(metric)]
         for split, name in SPLIT_NAMES.items()
     ]
     meaning = "accuracy: share of rows whose class is predicted correctly"
     if metric != "accuracy":
         first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
         mean = ", averaged over targets" if len(classes) > 1 else ""
-        meaning = f"ROC-AUC: how often a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
-    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({RULES[report['selection']]})"
+        meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
+    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({CHOSEN[report['selection']]})"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
-    missing = f"; {counted(left, 'row')} without a label or a split left out" if left else ""
+    missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
     if report["distance"].get("sentence"):
         typer.echo(report["distance"]["sentence"])
-    show_problems(report)
-    for note in report["notes"]:
-        if note not in shown:
-            typer.echo(f"note: {note}")
+    output.problems(report)
+    output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
     typer.echo(f"next:  goodformer predict {report['folder']} NEW{Path(report['file']).suffix} -o answers.csv")
-
-
-def show_problems(report: dict[str, Any]) -> None:
-    """Print the first rows that could not be read, with the reasons."""
-    from goodformer.data.readers.values import counted
-
-    if not report["unreadable"]:
-        return
-    typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
-    for problem in report["problems"][:5]:
-        typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
-    if report["unreadable"] > 5:
-        typer.echo(f"  and {report['unreadable'] - 5} more")

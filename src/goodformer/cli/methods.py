@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import unknown
 
 app = typer.Typer(name="methods", invoke_without_command=True)
 
@@ -47,7 +48,7 @@ def show_all(as_json: options.Json = False) -> None:
         return
     shown = [[row["kind"], row["name"], row["in_words"] or row["about"]] for row in rows]
     output.table(["kind", "name", "what it does, and when to choose it"], shown)
-    typer.echo("formula, paper and settings of one: goodformer methods show NAME")
+    typer.echo("Show formula, paper and settings of one: goodformer methods show NAME")
 
 
 @app.command("show")
@@ -63,7 +64,6 @@ def show_one(
       goodformer train good-motif --set model.dim=64 --set method.entropy_weight=0
     """
     from goodformer.cli import cards
-    from goodformer.errors import unknown
     from goodformer.methods import METHODS
     from goodformer.models import MODELS
 

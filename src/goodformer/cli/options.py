@@ -7,25 +7,51 @@ from typing import Annotated
 
 import typer
 
+from goodformer.cli.output import Format
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder of the runs.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or the start of its name or id.")]
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
-Weights = Annotated[str, typer.Option(help="Weights to use: best (by the selection rule) or last.")]
+DataFile = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")]
+Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules.")]
+SmilesAsTrained = Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")]
+Model = Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")]
+Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
 """Default folder of records."""
 BUDGETS = "full, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
+Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")]
+Export = Annotated[
+    Path | None, typer.Option("--export", metavar="FILE", help="Add the records of finished runs to this file.")
+]
 Threads = Annotated[int, typer.Option(min=1, help="Threads per process.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="a.b=value", help="One setting, e.g. training.batch_size=32; repeatable."),
+    typer.Option("--set", metavar="a.b=value", help="Change a setting, e.g. training.batch_size=32; repeatable."),
 ]
 Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="YAML file with dataset, model, method, training, seed, preset."),
 ]
-Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Settings by name: default, paper or as_published.")]
+Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Preset of settings: default, paper, ...")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Format of tables; default: by the extension of the file, or text.")
+]
+
+
+def record_sources(given: list[Path] | None) -> list[Path]:
+    """Return the files and folders of records: those given, else the folder ``results`` if it exists."""
+    return given or ([RESULTS] if RESULTS.is_dir() else [])
+
+
+def limit_threads(threads: int) -> None:
+    """Set the number of threads that this process computes with."""
+    import torch
+
+    torch.set_num_threads(threads)

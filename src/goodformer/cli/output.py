@@ -8,13 +8,33 @@ import math
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from goodformer.errors import InputError
+
 if TYPE_CHECKING:
+    from goodformer.executors.local import Status
     from goodformer.report.table import Table
+
+
+class Format(StrEnum):
+    """Format of a table."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    json = "json"
+
+
+SUFFIXES = {".txt": Format.text, ".md": Format.markdown, ".tex": Format.latex, ".json": Format.json}
+"""Formats by file extension."""
+STDOUT = Path("-")
+PROBLEMS = 5
+"""Unreadable rows that are printed."""
 
 
 @contextlib.contextmanager
@@ -57,13 +77,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = ""
     typer.echo()
 
 
-def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> str:
-    """Return plain values as the text of a table."""
-    from goodformer.report.table import Table
-
-    return Table.of(columns, rows, title, note).text()
-
-
 def cell(value: Any) -> str:
     """Return a plain value as a table shows it."""
     from goodformer.report.table import Cell
@@ -81,20 +94,98 @@ def document_text(value: Any) -> str:
     return json.dumps(_plain(value), indent=2, allow_nan=False)
 
 
-def save_text(text: str, path: Path) -> None:
-    """Write a text file in one step."""
-    from goodformer import files
+def notes(report: Mapping[str, Any], shown: Sequence[str] = ()) -> None:
+    """Print the notes of a report, one line each, except those that were already shown."""
+    for note in report.get("notes", ()):
+        if note not in shown:
+            typer.echo(f"note: {note}")
 
-    files.make_folder(path.parent)
-    files.write_text(path, f"{text}\n")
+
+def problems(report: Mapping[str, Any]) -> None:
+    """Print the first rows of a user's file that could not be read, with the reasons."""
+    from goodformer.data.readers.values import counted
+
+    if not report.get("unreadable"):
+        return
+    typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
+    for problem in report["problems"][:PROBLEMS]:
+        typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
+    if report["unreadable"] > PROBLEMS:
+        typer.echo(f"  and {report['unreadable'] - PROBLEMS} more")
 
 
-def save_json(value: Any, path: Path) -> None:
-    """Write one JSON document in one step."""
-    from goodformer import files
+def page(path: Path, changed: bool) -> None:
+    """Say on stderr whether a page of the documentation was rewritten."""
+    typer.echo(f"{path} {'rewritten' if changed else 'is up to date'}", err=True)
 
-    files.make_folder(path.parent)
-    files.write_json(path, _plain(value))
+
+def chosen_format(form: Format | None, out: Path | None) -> Format:
+    """Return the format asked for, else the one of the file's extension."""
+    if form or out is None or out == STDOUT:
+        return form or Format.text
+    if out.suffix not in SUFFIXES:
+        raise InputError(f"{out}: unsupported file extension; use {', '.join(SUFFIXES)}, or give --format.")
+    return SUFFIXES[out.suffix]
+
+
+def print_or_save(
+    made: Mapping[Format, Callable[[], str]], form: Format, out: Path | None, as_json: bool = False
+) -> None:
+    """Print a result; with a file, write it there in the chosen format and print it as text.
+
+    Args:
+        made: The function that makes the text of each format.
+        form: The chosen format.
+        out: The file, if any; ``-`` is stdout.
+        as_json: Print JSON in any case.
+    """
+    file = None if out == STDOUT else out
+    if file:
+        from goodformer import files
+
+        files.make_folder(file.parent)
+        files.write_text(file, f"{made[form]()}\n")
+        typer.echo(f"written to {file}", err=True)
+    typer.echo(made[Format.json if as_json else Format.text if file else form]())
+
+
+@contextlib.contextmanager
+def watching(quiet: bool) -> Iterator[Callable[[Status], None] | None]:
+    """Yield the function that shows progress: a bar on a terminal, else one line whenever a run has ended."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        ended = -1
+
+        def line(status: Status) -> None:
+            nonlocal ended
+            if status.ended != ended:
+                ended = status.ended
+                typer.echo(summary(status), err=True)
+
+        yield line
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+        with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as progress:
+            task = progress.add_task("starting")
+
+            def bar(status: Status) -> None:
+                words = "\n".join([summary(status), *status.running])
+                progress.update(task, total=max(status.epochs, 1), completed=status.epochs_done, description=words)
+
+            yield bar
+
+
+def summary(status: Status) -> str:
+    """Return the progress in one line."""
+    from goodformer.report.pace import duration
+
+    failed = f" ({status.failed} failed)" if status.failed else ""
+    left = "" if status.seconds_left is None else f", about {duration(status.seconds_left)} left"
+    return f"{status.ended} of {status.runs} runs{failed}, {status.epochs_done} of {status.epochs} epochs{left}"
 
 
 def _plain(value: Any) -> Any:

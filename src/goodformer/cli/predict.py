@@ -12,11 +12,14 @@ from goodformer.cli import options, output
 
 def command(
     model: options.ModelName,
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    data: options.DataFile,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: .csv, .tsv, .parquet, .json or .jsonl.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File for the predictions: .csv, .tsv, .parquet, .json or .jsonl."
+        ),
     ] = Path("answers.csv"),
-    smiles: Annotated[str | None, typer.Option(help="Column of the SMILES; by default as in training.")] = None,
+    smiles: options.SmilesAsTrained = None,
     sets: Annotated[
         float | None,
         typer.Option(min=0.5, max=0.999, help="Also write conformal sets with this coverage."),
@@ -27,7 +30,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Predict every row of a file: class, calibrated probabilities, and whether the row is outside the domain.
+    """Predict every row of a file: class, calibrated probabilities, and whether it is outside the training domain.
 
     [bold]Examples[/bold]
 
@@ -41,10 +44,9 @@ def command(
     """
     with output.working():
         from goodformer.apply.predict import predict_file
-        from goodformer.cli.locate import limit_threads
         from goodformer.fitted import FittedModel
 
-        limit_threads(threads)
+        options.limit_threads(threads)
         with output.counting("rows", hidden=quiet) as watch:
             report = predict_file(FittedModel.open(model, runs, weights), data, out, sets, smiles, watch=watch)
     output.document(report) if as_json else _show(report)
@@ -55,15 +57,13 @@ def command(
 
 def _show(report: dict[str, Any]) -> None:
     """Print how many rows there are, how many are outside the domain, and where the predictions are."""
-    from goodformer.cli.fit import show_problems
     from goodformer.data.readers.values import counted
 
-    domain = f"{report['outside']} outside the domain of the training data"
+    domain = f"{report['outside']} outside the training domain"
     if report["outside"] is None:
         domain = "domain check unavailable for this model"
     if not report["failure"]:
         typer.echo(f"{counted(report['rows'], 'row')}; {domain}")
-        show_problems(report)
-    for note in report["notes"]:
-        typer.echo(f"note: {note}")
+        output.problems(report)
+    output.notes(report)
     typer.echo(f"answers: {report['out']}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goodformer.cli import options, output
-from goodformer.cli.compare import Format, FormatOption, chosen_format, print_or_save, record_sources, watching
+from goodformer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,27 +28,25 @@ def command(
     methods: Annotated[
         str | None, typer.Option(metavar="ROW,ROW", help="Only these rows, named as in goodformer compare.")
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="Train the runs without a record.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Train the runs that have no record.")] = False,
     times_only: Annotated[
-        bool, typer.Option("--times-only", help="Measure inference times without a record; train nothing.")
+        bool, typer.Option("--times-only", help="Measure missing inference times; train nothing.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")] = 2,
+    jobs: options.Jobs = 2,
     threads: options.Threads = 1,
     runs: options.Runs = Path("runs"),
     records: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Records, a file or folder; default: results.")
     ] = None,
-    export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add the records of finished runs to this file.")
-    ] = None,
-    form: FormatOption = None,
+    export: options.Export = None,
+    form: options.FormatOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write the tables here, or the figure (png, svg, pdf)."),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="PAGE", help="Write all artefacts, or the short table, between the markers of this page."),
+        typer.Option(metavar="PAGE", help="Write the tables between the markers of docs/reproduce.md or README.md."),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -63,24 +61,23 @@ def command(
       goodformer reproduce figure-sensitivity -o sensitivity.png
       goodformer reproduce table-precision -o precision.tex
 
-    A record counts if its settings are those the run would be trained with today. Training can be stopped and
+    A record counts only if its settings equal those that the run would have now. Training can be stopped and
     continued at any time; the exit code is 1 if a run failed.
     """
     from goodformer.report import artefacts, reproduce
 
-    sources = record_sources(records)
+    sources = options.record_sources(records)
     if page:
-        changed = reproduce.write(sources or [options.RESULTS], page)
-        typer.echo(f"{page} {'rewritten' if changed else 'is up to date'}", err=True)
+        output.page(page, reproduce.write(sources or [options.RESULTS], page))
         return
     if name is None:
-        _list(sources, runs, seeds, as_json or form is Format.json)
+        _list(sources, runs, seeds, as_json or form is output.Format.json)
         return
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
     one = artefacts.artefact(name)
-    plans = artefacts.narrowed(one.tables(budget, seeds), dataset, methods)
-    written = chosen_format(form, None if one.drawn else out)
+    plans = artefacts.narrowed(one.plans(budget, seeds), dataset, methods)
+    written = output.chosen_format(form, None if one.drawn else out)
     failures: dict[str, str] = {}
     measured: list[dict[str, Any]] = []
     with output.working():
@@ -91,15 +88,14 @@ def command(
             if missing:
                 from goodformer.executors import local
 
-                with watching(quiet) as watch:
+                with output.watching(quiet) as watch:
                     failures = local.complete(missing, runs, jobs, threads, watch)
                 known = reproduce.known_records(plans, sources, runs)
             if (run or times_only) and (configs := reproduce.untimed(plans, known)):
-                from goodformer.cli.locate import limit_threads
-                from goodformer.engine.inference import measure
+                from goodformer.engine.inference import time_inference
 
-                limit_threads(threads)
-                measured = [measure(config, runs) for config in configs]
+                options.limit_threads(threads)
+                measured = [time_inference(config, runs) for config in configs]
         finally:  # finished runs are exported even if the rest is stopped
             if export:
                 reproduce.export(plans, runs, export, measured)
@@ -107,12 +103,12 @@ def command(
         if one.drawn and out:
             _draw(one.folders, plans, report, runs, out)
     made = {
-        Format.text: lambda: reproduce.text(report, output.width()),
-        Format.markdown: lambda: reproduce.markdown(report),
-        Format.latex: lambda: reproduce.latex(report),
-        Format.json: lambda: output.document_text(report),
+        output.Format.text: lambda: reproduce.text(report, output.width()),
+        output.Format.markdown: lambda: reproduce.markdown(report),
+        output.Format.latex: lambda: reproduce.latex(report),
+        output.Format.json: lambda: output.document_text(report),
     }
-    print_or_save(made, written, None if one.drawn else out, as_json)
+    output.print_or_save(made, written, None if one.drawn else out, as_json)
     _warn(sources)
     for identity, reason in failures.items():
         typer.echo(f"run {identity} failed: {reason}", err=True)
@@ -123,8 +119,7 @@ def command(
 def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any], runs: Path, out: Path) -> None:
     """Draw a figure from the weights of run folders, or from the tables of a report."""
     from goodformer.draw import artefacts as pictures
-    from goodformer.draw.subgraphs import save
-    from goodformer.registry import InputError
+    from goodformer.draw.canvas import save
     from goodformer.report import reproduce
     from goodformer.report.artefacts import REFERENCE
 

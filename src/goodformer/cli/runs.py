@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 
 app = typer.Typer(name="runs", invoke_without_command=True)
 
@@ -50,7 +51,6 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
       goodformer runs list --runs quickstart --json
     """
     from goodformer.engine.store import list_runs
-    from goodformer.registry import InputError
     from goodformer.report.table import Table
 
     _check_folder(runs)
@@ -59,7 +59,7 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
         try:
             rows.append(_brief(run))
         except InputError as error:  # a damaged run does not hide the others
-            typer.echo(f"left out: {error}", err=True)
+            typer.echo(f"skipped: {error}", err=True)
     if as_json:
         output.document(rows)
     elif not rows:
@@ -97,12 +97,14 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
         rows = [[key, _text(value)] for key, value in run.summary.items() if key not in ("config", "splits")]
         output.table(["summary", ""], rows)
     else:
-        typer.echo("not finished; the command that started it continues it.")
+        typer.echo("not finished; repeat the command that started it to continue.")
 
 
 @app.command("export")
 def export(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Default: all finished.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs to export; default: all finished runs.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Add the lines to this file.")] = None,
     runs: options.Runs = Path("runs"),
 ) -> None:
@@ -116,18 +118,16 @@ def export(
     import json
 
     from goodformer.engine.store import Run, export_results, list_runs
-    from goodformer.registry import InputError
 
     _check_folder(runs)
     chosen = [Run.open(name, runs) for name in names] if names else list_runs(runs)
     unfinished = [run.folder.name for run in chosen if names and not run.finished]
     if unfinished:
         raise InputError(
-            f"run {unfinished[0]} is not finished; repeat the command that started it, which continues it, then "
-            "export the run."
+            f"run {unfinished[0]} is not finished; repeat the command that started it to continue, then export the run."
         )
     if out:
-        typer.echo(f"{out} now holds {export_results(chosen, out)} runs", err=True)
+        typer.echo(f"{out} now contains {export_results(chosen, out)} runs", err=True)
         return
     for run in chosen:
         if run.summary:
@@ -146,7 +146,6 @@ def table(
       goodformer runs table
       goodformer runs table --results results --write docs/results.md
     """
-    from goodformer.registry import InputError
     from goodformer.report import results as page
     from goodformer.report.records import read_records
 
@@ -155,14 +154,13 @@ def table(
         there = f"{results} contains no record of a run" if results.exists() else f"there is no folder {results}"
         raise InputError(f"{there}; give a folder of files that goodformer runs export -o FILE.jsonl wrote.")
     if write:
-        typer.echo(f"{write} {'rewritten' if page.write(results, write) else 'is up to date'}", err=True)
+        output.page(write, page.write(results, write))
     else:
         typer.echo(page.markdown(found))
 
 
 def _check_folder(runs: Path) -> None:
     """Refuse a missing folder, unless it is the default one."""
-    from goodformer.registry import InputError
 
     if not runs.is_dir() and runs != RUNS:
         raise InputError(f"there is no folder {runs}; name the folder of runs with --runs.")

@@ -11,18 +11,19 @@ from goodformer.cli import options, output
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")],
+    data: options.DataFile,
     by: Annotated[
-        str, typer.Option(metavar="HOW", help="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
+        str,
+        typer.Option(
+            metavar="HOW", help="What differs: auto, scaffold, size, cluster, random, column:NAME or file:PATH."
+        ),
     ] = "auto",
-    smiles: Annotated[str, typer.Option(help="Column that holds the SMILES, in a table of molecules.")] = "smiles",
+    smiles: options.Smiles = "smiles",
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random choices.")] = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the split is saved.")] = Path(
-        "split.json"
-    ),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the split.")] = Path("split.json"),
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw the distribution of the domains (PNG, SVG, PDF).")
     ] = None,
@@ -84,10 +85,9 @@ def _show(report: dict[str, Any]) -> None:
     output.table(["split", *(COLUMNS[key] for key in keys)], rows, f"{report['file']} split by {report['by']}", note)
     more = report["left_out"] - len(report["rejected"])
     left = f"{counted(more, 'more row')} in no split: no label, or no value to split by." if more > 0 else ""
-    notes = (f"note: {note}" for note in report["notes"])
-    for line in (report["sentence"], report["rejected_sentence"], left, *notes):
-        if line:
-            typer.echo(line)
+    for line in filter(None, (report["sentence"], report["rejected_sentence"], left)):
+        typer.echo(line)
+    output.notes(report)
     typer.echo(f"split: {report['split']}")
     if report["picture"]:
         typer.echo(f"picture: {report['picture']}")

@@ -9,24 +9,27 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.cli.evaluate import show_splits
+from goodformer.cli.fit import CHOSEN
 
 
 def command(
     dataset: Annotated[str | None, typer.Argument(help="Data set, e.g. good-motif; see goodformer datasets.")] = None,
-    domain: Annotated[str | None, typer.Option(help="What shifts, e.g. basis or size.")] = None,
-    shift: Annotated[str | None, typer.Option(help="How it shifts: covariate, concept or none.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Attribute that shifts, e.g. basis or size.")] = None,
+    shift: Annotated[str | None, typer.Option(help="Kind of shift: covariate, concept or none.")] = None,
     method: Annotated[str | None, typer.Option(help="Method; see goodformer methods. Default: goodformer.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model; by default the one the method is published with.")] = None,
+    model: options.Model = None,
     preset: options.Preset = None,
     config: options.Config = None,
     overrides: options.Set = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the run. Default: 0.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; short for --set training.epochs=N.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of epochs; short for --set training.epochs=N.")
+    ] = None,
     budget: Annotated[
-        str | None, typer.Option(help=f"What cuts graphs and epochs: {options.BUDGETS}. Default: full.")
+        str | None, typer.Option(help=f"Number of graphs and epochs: {options.BUDGETS}. Default: full.")
     ] = None,
     runs: options.Runs = Path("runs"),
-    device: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "cpu",
+    device: options.Device = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="Processes that train the run together.")] = 1,
     threads: options.Threads = 1,
     test_chosen: Annotated[
@@ -48,7 +51,8 @@ def command(
       goodformer train --config my.yaml --set method.entropy_weight=0.05
       goodformer train good-motif --epochs 1 --json > run.json
 
-    The run's folder is named after its settings. It holds them, one JSON line per epoch, weights and a summary.
+    The run's folder contains all settings, one JSON line per epoch, weights and a summary; its name ends with a hash
+    of the settings.
     """
     typed = {
         "dataset": {"name": dataset, "domain": domain, "shift": shift},
@@ -84,6 +88,6 @@ def show(summary: dict[str, Any]) -> None:
         summary["splits"],
         [summary["metric"]],
         title=f"{summary['method']} ({summary['model']}) on {named}, seed {summary['seed']}",
-        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, selected by the rule {summary['selection']}",
+        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {CHOSEN[summary['selection']]}",
     )
     typer.echo(f"run: {summary['folder']}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 
 
 def command(
@@ -15,10 +16,10 @@ def command(
         str | None, typer.Argument(metavar="[RUN]", help="A run's folder, or the start of its name or id.")
     ] = None,
     weights: options.Weights = "best",
-    alpha: Annotated[float, typer.Option(help="Share of usual graphs that may be flagged as outside.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Share of ID graphs that may be flagged as outside.")] = 0.05,
     level: Annotated[float, typer.Option(help="Target coverage of the conformal sets.")] = 0.9,
     save: Annotated[
-        bool, typer.Option("--save", help="Write the uncertainty beside the weights; predictions then include it.")
+        bool, typer.Option("--save", help="Save the uncertainty beside the weights; predictions then use it.")
     ] = False,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add the record to this file of JSON lines.")
@@ -41,24 +42,19 @@ def command(
       goodformer uncertainty 3f2a --save --export results/sureness.jsonl
       goodformer uncertainty --records results/sureness.jsonl
     """
-    from goodformer.registry import InputError
-
     if (name is None) == (records is None):
         raise InputError("give either a RUN to measure or --records FILE to rank domain scores.")
     if records is not None:
         _rank(records, write, as_json)
         return
     with output.working():
-        from goodformer.cli.locate import limit_threads
         from goodformer.engine.store import Run
         from goodformer.report.uncertainty import export as export_record
-        from goodformer.uncertainty import measure
+        from goodformer.uncertainty.measure import measure_run
 
-        limit_threads(threads)
+        options.limit_threads(threads)
         run = Run.open(str(name), runs)
-        record = measure.measure_run(run, weights, alpha, level)
-        if save:
-            measure.save(run, weights, alpha)
+        record = measure_run(run, weights, alpha, level, save)
         if export:
             typer.echo(f"{export}: {export_record(record, export)} records", err=True)
     output.document(record) if as_json else _show(run.folder.name, record)
@@ -70,7 +66,7 @@ def _rank(path: Path, page: Path | None, as_json: bool) -> None:
 
     found = report.read_records(path)
     if page:
-        typer.echo(f"{page} {'rewritten' if report.write(found, page) else 'is up to date'}", err=True)
+        output.page(page, report.write(found, page))
     elif as_json:
         output.document({"best": report.best(found), "default": report.DEFAULT, "scores": report.rank(found)})
     else:
@@ -100,5 +96,4 @@ def _show(name: str, record: dict[str, Any]) -> None:
     output.table(["split", *(f"{kind} {when}" for kind, when in pairs)], rows, title)
     rows = [[SPLIT_NAMES[split], row["coverage"], row["size"]] for split, row in record["conformal"].items()]
     output.table(["split", "coverage", "labels per set"], rows, f"conformal sets at level {record['level']:g}")
-    for note in record["notes"]:
-        typer.echo(f"note: {note}")
+    output.notes(record)

@@ -21,8 +21,8 @@ import yaml
 
 from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
+from goodformer.errors import InputError, check_name
 from goodformer.methods import METHODS
-from goodformer.registry import InputError, unknown
 
 Tree = dict[str, Any]
 
@@ -42,7 +42,7 @@ def budgets() -> list[str]:
 
 def check_budget(name: str) -> None:
     """Raise an error if there is no budget of that name."""
-    _budget(name)
+    check_name("budget", name, read_settings("budgets"))
 
 
 def default_model(method: str) -> str:
@@ -78,7 +78,8 @@ def configure(
     tree: Tree = {"dataset": dict(given), "model": {"name": name}, "method": {"name": method}, "training": {}}
     tree |= {"seed": seed, "preset": choice["preset"], "budget": choice["budget"]}
     keys = benchmark_keys(given)
-    for settings in (*_preset(method, choice["preset"]), _budget(choice["budget"])):
+    check_budget(choice["budget"])
+    for settings in (*_preset(method, choice["preset"]), read_settings("budgets")[choice["budget"]] or {}):
         own = dict(settings.get("models", {}).get(name) or {})
         places = (settings.get("benchmarks", {}), own.pop("benchmarks", {}))
         for layer in (settings.get("always"), own, *(place.get(key) for place in places for key in keys)):
@@ -122,42 +123,27 @@ def _choose(choice: Tree, overrides: Sequence[str]) -> list[str]:
 
 def _preset(method: str, name: str) -> list[Tree]:
     """Return the settings of a preset after those of the preset it names as its ``base``, if any."""
-    chosen = _pick("preset", name, _settings(method)["presets"])
+    known = _settings(method)["presets"]
+    check_name("preset", name, known)
+    chosen: Tree = dict(known[name] or {})
     return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
 
 
-def _budget(name: str) -> Tree:
-    return _pick("budget", name, read_settings("budgets"))
-
-
-def _pick(kind: str, name: str, options: Mapping[str, Any]) -> Tree:
-    if name not in options:
-        raise unknown(kind, name, options)
-    return dict(options[name] or {})
-
-
 def _settings(method: str) -> Tree:
-    """Return the default model and the presets of a method."""
-    if method not in METHODS:
-        raise unknown(METHODS.kind, method, METHODS)
-    if method in METHODS.presets:
-        return _registered(method)
-    try:
-        return read_settings(method)
-    except FileNotFoundError:
-        return PLAIN
-
-
-def _registered(method: str) -> Tree:
-    """Return the settings that were registered with a method, checked."""
+    """Return the default model and the presets of a method; those registered with it are checked."""
+    check_name(METHODS.kind, method, METHODS)
+    if method not in METHODS.presets:
+        try:
+            return read_settings(method)
+        except FileNotFoundError:
+            return PLAIN
     given = METHODS.presets[method]
     read = read_yaml(given) if isinstance(given, Path) else dict(given)
     for key in read:
-        if key not in PLAIN:
-            raise unknown(f"key in the presets of method {method}", str(key), PLAIN)
+        check_name(f"key in the presets of method {method}", str(key), PLAIN)
     settings = {**PLAIN, **read}
     if not isinstance(settings["presets"], Mapping) or "default" not in settings["presets"]:
-        raise InputError(f"method {method} has no preset 'default'; add one, if only an empty one.")
+        raise InputError(f"method {method} has no preset 'default'; add one, which may be empty.")
     return settings
 
 

@@ -13,11 +13,14 @@ from typing import Any, ClassVar, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goodformer import files
 from goodformer.config import history
 from goodformer.data import DATASETS
+from goodformer.errors import InputError, check_name, unknown
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, first_mistake, unknown
+from goodformer.registry import Registry
+from goodformer.settings import first_mistake
 
 Kind = Literal["none", "ema", "swa"]
 """How the weights are averaged along training."""
@@ -36,8 +39,7 @@ class Checked(BaseModel):
 
     def __init__(self, **values: Any) -> None:
         for name in values:
-            if name not in type(self).model_fields:
-                raise unknown(f"setting of {self.where}", name, type(self).model_fields)
+            check_name(f"setting of {self.where}", name, type(self).model_fields)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -49,10 +51,10 @@ class TrainingConfig(Checked):
 
     where = "training"
 
-    epochs: int = Field(20, ge=1, description="Passes over the training graphs.")
+    epochs: int = Field(20, ge=1, description="Number of passes over the training graphs.")
     batch_size: int = Field(64, ge=2, description="Graphs per training step, over all processes together.")
     eval_batch_size: int = Field(256, ge=1, description="Graphs per evaluation step; the result does not depend on it.")
-    learning_rate: float = Field(5e-4, gt=0, le=1, description="Step size of Adam.")
+    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
     schedule: Literal["constant", "cosine"] = Field(
         "constant", description="Learning rate over the epochs: constant, or falling to zero along a cosine."
     )
@@ -73,7 +75,7 @@ class TrainingConfig(Checked):
     )
     drop_last: bool = Field(False, description="Skip the last training batch of an epoch if it is not full.")
     train_eval_graphs: int = Field(
-        3000, ge=1, description="Largest number of training graphs on which the fit is measured; always the same ones."
+        3000, ge=1, description="Largest number of training graphs used for the training metric; always the same ones."
     )
 
 
@@ -93,7 +95,7 @@ class Hardware(Checked):
     test_epochs: bool = Field(
         True, description="Measure the test splits after every epoch, not only at the chosen one; changes no result."
     )
-    tensorboard: bool = Field(False, description="Also write the epochs' records for TensorBoard.")
+    tensorboard: bool = Field(False, description="Also write epoch metrics for TensorBoard.")
 
 
 class RunConfig(Checked):
@@ -109,9 +111,9 @@ class RunConfig(Checked):
     model: dict[str, Any] = Field(description="Name of a model and its settings.")
     method: dict[str, Any] = Field(description="Name of a method and its settings.")
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="How weights are trained and chosen.")
-    seed: int = Field(0, ge=0, description="Decides the initial weights, the order of graphs and all noise.")
+    seed: int = Field(0, ge=0, description="Seed of the initial weights, the order of graphs and all noise.")
     preset: str = Field("default", description="Label: name of the settings this configuration was made from.")
-    budget: str = Field("full", description="Label: name of the budget that cut its graphs and epochs.")
+    budget: str = Field("full", description="Label: name of the budget that limits graphs and epochs.")
 
     def __init__(self, **values: Any) -> None:
         for name, registry in PARTS.items():
@@ -124,7 +126,9 @@ class RunConfig(Checked):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Build a configuration from plain values, as `to_dict` returns them."""
         if not isinstance(values, Mapping):
-            raise InputError(f"the config of a run is {type(values).__name__}, not settings; restore the file.")
+            raise InputError(
+                f"the configuration of a run is a {type(values).__name__} instead of settings; restore the file."
+            )
         return cls(**values)
 
     @classmethod
@@ -144,7 +148,7 @@ class RunConfig(Checked):
     def with_seed(self, seed: int) -> RunConfig:
         """Return the configuration with another seed; nothing else is checked again."""
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InputError(f"seed = {seed!r} is not accepted; give a whole number from 0 on.")
+            raise InputError(f"seed = {seed!r} is not accepted; give an integer of 0 or more.")
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return RunConfig.model_construct(**{**fields, "seed": seed})
 
@@ -193,14 +197,11 @@ def _checked_part(name: str, registry: Registry[Any], part: Any) -> dict[str, An
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the mapping in a YAML file."""
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise InputError(f"cannot read settings from {path} ({reason}); give a YAML file.") from None
+        values = yaml.safe_load(files.read_text(Path(path), "give a YAML file"))
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
     if not isinstance(values, dict):
-        raise InputError(f"{path} holds {type(values).__name__}, not settings; write lines like 'seed: 1'.")
+        raise InputError(f"{path} contains a {type(values).__name__} instead of settings; write lines like 'seed: 1'.")
     return values
 
 
@@ -212,7 +213,9 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
     try:
         return path.strip().split("."), deepcopy(_yaml_value(value))
     except yaml.YAMLError:
-        raise InputError(f"the value in {text!r} is not valid YAML; quote it if it holds special characters.") from None
+        raise InputError(
+            f"the value in {text!r} is not valid YAML; quote it if it contains special characters."
+        ) from None
 
 
 @lru_cache(maxsize=4096)

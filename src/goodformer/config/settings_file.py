@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.config.presets import configure
-from goodformer.config.run import RunConfig, read_yaml
-from goodformer.registry import InputError, unknown
-
-PARTS = ("dataset", "method", "model")
-KEYS = (*PARTS, "training", "seed", "preset", "budget")
+from goodformer.config.run import PARTS, RunConfig, read_yaml
+from goodformer.errors import InputError, check_name
 
 
 def configure_from(
@@ -21,15 +18,14 @@ def configure_from(
     """Return the configuration of a run from a file, options and overrides; later ones win.
 
     Args:
-        file: YAML file with any of ``KEYS``; the ``config.json`` of a run is such a file.
+        file: YAML file with any fields of `RunConfig`; the ``config.json`` of a run is such a file.
         typed: Options under the same keys, None where nothing was given.
         overrides: Lines ``part.setting=value``.
     """
     typed = typed or {}
     read = read_yaml(file) if file else {}
     for key in read:
-        if key not in KEYS:
-            raise unknown(f"key in {file}", str(key), KEYS)
+        check_name(f"key in {file}", str(key), RunConfig.model_fields)
     parts = {key: _merge(read.get(key), typed.get(key)) for key in PARTS}
     if "name" not in parts["dataset"]:
         raise InputError("no data set was named; write for example: goodformer train good-motif --domain basis.")
@@ -60,7 +56,7 @@ def _merge(read: Any, typed: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(part, Mapping):
         raise InputError(f"a part of the settings file is {part!r}; write it as key: value lines.")
     if not isinstance(part.get("name", ""), str):
-        raise InputError(f"a part of the settings file is named {part['name']!r}; give a word.")
+        raise InputError(f"a part of the settings file has the name {part['name']!r}; give text.")
     given = {key: value for key, value in (typed or {}).items() if value is not None}
     renamed = "name" in part and "name" in given and part["name"] != given["name"]
     return given if renamed else {**part, **given}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import sys
@@ -12,8 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
+from goodformer.data.digest import digest
+from goodformer.errors import InputError
 from goodformer.files import cache_folder
-from goodformer.registry import InputError
 
 VARIABLE = "GOODFORMER_DATA"
 RETRIES = 2
@@ -40,7 +40,7 @@ class PublicFile:
     about: str
 
 
-class NotAtHand(InputError):
+class DataNotFound(InputError):
     """A data file that was not found and cannot be downloaded."""
 
 
@@ -51,7 +51,7 @@ def data_folder(path: str | Path | None) -> Iterator[None]:
         yield
         return
     if not Path(path).is_dir():
-        raise InputError(f"folder {path} not found; give the folder that holds the data files.")
+        raise InputError(f"folder {path} not found; give the folder that contains the data files.")
     token = _folder.set(Path(path))
     try:
         yield
@@ -76,7 +76,7 @@ def obtain(source: PublicFile, folder: Path | None = None) -> Path:
                 _check(path, source)
                 return path
     if not source.url:
-        raise NotAtHand(_missing(source, places, "has no download address"))
+        raise DataNotFound(_missing(source, places, "has no download address"))
     return _download(source, places)
 
 
@@ -90,8 +90,7 @@ def _places(folder: Path | None) -> list[Path]:
 def _check(path: Path, source: PublicFile) -> None:
     """Raise an error if the file has the wrong content."""
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = digest(path)
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror}); make it readable or remove it.") from None
     if source.sha256 is not None and found != source.sha256:
@@ -117,7 +116,7 @@ def _download(source: PublicFile, places: list[Path]) -> Path:
     try:
         return Path(store.fetch(source.file, downloader=fetch))
     except (ValueError, OSError) as error:  # what goes wrong on the network is an OSError, too
-        raise NotAtHand(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
+        raise DataNotFound(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
 
 
 def _short(error: Exception) -> str:

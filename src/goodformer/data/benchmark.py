@@ -14,9 +14,12 @@ from goodformer.data.cache import cached
 from goodformer.data.cards import FEW
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import VERSIONS, encode, parse_encoding
+
+HALVED = "GOOD's validation and test parts are each halved into an ID and an OOD part."
+"""Note of the GOOD benchmarks without shift."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def _check_edges(graphs: GraphSet, where: str) -> None:
 def _check_codes(codes: Tensor, spec: Features, where: str) -> None:
     """Raise an error for a training code without its own vector; other splits may exceed the range."""
     if spec.kind == "categorical" and bool((codes >= torch.tensor(spec.sizes)).any()):
-        raise InputError(f"{where} holds a code outside 0 .. size - 1 of its column; enlarge the spec or recode.")
+        raise InputError(f"{where} contains a code outside 0 .. size - 1 of its column; enlarge the spec or recode.")
 
 
 def _check_labels(y: Tensor | None, task: Task, where: str) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 
@@ -44,10 +44,10 @@ def check_values(values: Tensor | None, spec: Features, what: str, ptr: Tensor |
         got = f"the shape {tuple(values.shape)}, {values[:1].numel()} columns"
         raise InputError(f"{what} has {got}; give {width} {spec.kind} column(s).")
     if spec.kind == "categorical" and values.is_floating_point():
-        raise InputError(f"{what} holds real numbers instead of codes; give integers.")
+        raise InputError(f"{what} contains real numbers instead of codes; give integers.")
     if spec.kind == "categorical" and bool((values < 0).any()):
-        raise InputError(f"{what} holds a negative code; number codes from 0.")
+        raise InputError(f"{what} contains a negative code; number codes from 0.")
     if not bool(values.isfinite().all()):
         row = int((~values.isfinite()).any(1).nonzero()[0])
-        graph = "" if ptr is None else f" of graph {int(torch.searchsorted(ptr, row, right=True)) - 1}"
-        raise InputError(f"NaN or infinity in {what}{graph}; replace or drop these values.")
+        graph = "" if ptr is None else f", graph {int(torch.searchsorted(ptr, row, right=True)) - 1}"
+        raise InputError(f"{what}{graph} contains NaN or infinity; replace or drop these values.")

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torch_geometric.data import Batch, Data
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 Indices = Sequence[int] | Tensor
 
@@ -45,10 +45,6 @@ class GraphSet(Dataset[Data]):
     ) -> None:
         self.node, self.edge, self.graph = dict(node), dict(edge), dict(graph)
         self.node_ptr, self.edge_ptr = node_ptr, edge_ptr
-        self._check_lengths()
-
-    def _check_lengths(self) -> None:
-        """Raise an error unless every attribute has one entry per node, edge or graph."""
         lengths = {"node": int(self.node_ptr[-1]), "edge": int(self.edge_ptr[-1]), "graph": len(self)}
         for kind, expected in lengths.items():
             for name, value in getattr(self, kind).items():
@@ -103,7 +99,7 @@ class GraphSet(Dataset[Data]):
     def batch(self, indices: Indices) -> Batch:
         """Return the graphs at ``indices``, in that order, as one PyG batch."""
         part = self.subset(indices)
-        count, ptr = len(part), part.node_ptr
+        count = len(part)
         batch = Batch(_base_cls=Data)
         for name, value in part.node.items():
             batch[name] = value
@@ -112,43 +108,34 @@ class GraphSet(Dataset[Data]):
         for name, value in part.graph.items():
             batch[name] = value
         batch.batch = torch.repeat_interleave(part.sizes)  # (N,)
-        batch.ptr = ptr  # (B + 1,)
-        _record_slices(batch, part, count)
+        batch.ptr = part.node_ptr  # (B + 1,)
+        # Where each graph lies, so that PyG's `get_example` and `to_data_list` work on the batch.
+        slices = dict.fromkeys(part.node, part.node_ptr)
+        slices |= {EDGE_NAMES[name]: part.edge_ptr for name in part.edge}
+        slices |= dict.fromkeys(part.graph, torch.arange(count + 1))
+        none = torch.zeros(count, dtype=torch.long)
+        batch._num_graphs, batch._slice_dict = count, slices
+        batch._inc_dict = {name: part.node_ptr[:-1] if name == "edge_index" else none for name in slices}
         return batch
 
     def subset(self, indices: Indices) -> GraphSet:
         """Return the graphs at ``indices``, in that order."""
-        chosen = self._positions(indices)  # (b,)
+        chosen = torch.as_tensor(indices, dtype=torch.long)  # (b,)
+        if len(chosen) and not (-len(self) <= int(chosen.min()) and int(chosen.max()) < len(self)):
+            raise IndexError(f"graphs {int(chosen.min())} to {int(chosen.max())} of {len(self)}")
+        chosen = torch.where(chosen < 0, chosen + len(self), chosen)
         nodes, node_ptr = ragged(self.node_ptr[chosen], self.node_ptr[chosen + 1])
         edges, edge_ptr = ragged(self.edge_ptr[chosen], self.edge_ptr[chosen + 1])
-        return self._rebuilt(
-            {name: value.index_select(0, nodes) for name, value in self.node.items()},
-            {name: value.index_select(_edge_dim(name), edges) for name, value in self.edge.items()},
-            {name: value.index_select(0, chosen) for name, value in self.graph.items()},
-            node_ptr,
-            edge_ptr,
-        )
+        new = GraphSet.__new__(GraphSet)  # without checks: batches are cut thousands of times
+        new.node = {name: value.index_select(0, nodes) for name, value in self.node.items()}
+        new.edge = {name: value.index_select(_edge_dim(name), edges) for name, value in self.edge.items()}
+        new.graph = {name: value.index_select(0, chosen) for name, value in self.graph.items()}
+        new.node_ptr, new.edge_ptr = node_ptr, edge_ptr
+        return new
 
     def with_node(self, name: str, value: Tensor) -> GraphSet:
         """Return the same graphs with one more node attribute (N, ...); all other tensors are shared."""
         return GraphSet({**self.node, name: value}, self.edge, self.graph, self.node_ptr, self.edge_ptr)
-
-    def _positions(self, indices: Indices) -> Tensor:
-        """Return indices as a tensor (b,) of numbers from 0."""
-        chosen = torch.as_tensor(indices, dtype=torch.long)
-        if len(chosen) and not (-len(self) <= int(chosen.min()) and int(chosen.max()) < len(self)):
-            raise IndexError(f"graphs {int(chosen.min())} to {int(chosen.max())} of {len(self)}")
-        return torch.where(chosen < 0, chosen + len(self), chosen)
-
-    @staticmethod
-    def _rebuilt(
-        node: dict[str, Tensor], edge: dict[str, Tensor], graph: dict[str, Tensor], node_ptr: Tensor, edge_ptr: Tensor
-    ) -> GraphSet:
-        """Return a set without checks: batches are cut thousands of times."""
-        new = GraphSet.__new__(GraphSet)
-        new.node, new.edge, new.graph = node, edge, graph
-        new.node_ptr, new.edge_ptr = node_ptr, edge_ptr
-        return new
 
     @classmethod
     def concat(cls, parts: Sequence[GraphSet]) -> GraphSet:
@@ -223,6 +210,14 @@ def each_way_once(edges: npt.NDArray[np.int64], nodes: int) -> tuple[npt.NDArray
     return np.concatenate([once, alone]), np.arange(len(once) + len(alone)) >= len(once)
 
 
+def both_ways(edges: npt.NDArray[np.int64], nodes: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the edges of `each_way_once` ordered by source and target (2, E), and the given edge of each (E,)."""
+    chosen, turned = each_way_once(edges, nodes)
+    u, v = np.where(turned, edges[::-1, chosen], edges[:, chosen])
+    order = np.lexsort((v, u))
+    return np.stack([u, v])[:, order], chosen[order]
+
+
 def ragged(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
     """Return the numbers start_i .. stop_i - 1 of all i in one row, and where each stretch begins (b + 1,)."""
     counts = stop - start  # (b,)
@@ -240,18 +235,6 @@ def _edge_dim(name: str) -> int:
     return 1 if name == "index" else 0
 
 
-def _record_slices(batch: Batch, part: GraphSet, count: int) -> None:
-    """Record where each graph lies, so that PyG's `get_example` and `to_data_list` work on the batch."""
-    one_each = torch.arange(count + 1)
-    none = torch.zeros(count, dtype=torch.long)
-    slices = dict.fromkeys(part.node, part.node_ptr)
-    slices |= {EDGE_NAMES[name]: part.edge_ptr for name in part.edge}
-    slices |= dict.fromkeys(part.graph, one_each)
-    batch._num_graphs = count
-    batch._slice_dict = slices
-    batch._inc_dict = {name: part.node_ptr[:-1] if name == "edge_index" else none for name in slices}
-
-
 def _fields(data: Data, position: int) -> dict[str, Tensor]:
     """Return the checked attributes of one graph under the flat names of `GraphSet.tensors`."""
     if not isinstance(data, Data):
@@ -266,7 +249,9 @@ def _fields(data: Data, position: int) -> dict[str, Tensor]:
         given = data.get(name)
         fields[f"graph/{name}"] = torch.as_tensor(0 if given is None else given).long().reshape(-1)
     if data.get("y") is not None:
-        fields["graph/y"] = _label(torch.as_tensor(data.y))
+        y = torch.as_tensor(data.y)  # one integer is a class (1,), real numbers or several values are targets (1, T)
+        targets = y.is_floating_point() or y.numel() > 1
+        fields["graph/y"] = y.float().reshape(1, -1) if targets else y.long().reshape(-1)
     return fields
 
 
@@ -314,11 +299,6 @@ def _finite(value: Tensor, name: str, position: int) -> Tensor:
     if not bool(value.isfinite().all()):
         raise InputError(f"graph {position} has NaN or infinity in {name}; replace or drop these values.")
     return value.float()
-
-
-def _label(y: Tensor) -> Tensor:
-    """Return a class (1,) for one integer, targets (1, T) for real numbers or several values."""
-    return y.float().reshape(1, -1) if y.is_floating_point() or y.numel() > 1 else y.long().reshape(-1)
 
 
 def _check_like_first(row: dict[str, Tensor], first: dict[str, Tensor], position: int) -> None:

@@ -10,10 +10,9 @@ HEADINGS = ("Splits", "Input", "Label", "Task", "Domain", "Source", "Licence", "
 """Headings in the docstring of a data set."""
 
 HINTS = {
-    "table": "your own file: give its path and the column to predict, goodformer datasets show table --set path=my.csv "
-    "--set target=active",
-    "memory": "for use from Python: goodformer.GraphClassifier().fit(graphs, labels) makes it from its arguments; a "
-    "file is the data set table",
+    "table": "give your file and the column to predict: "
+    "goodformer datasets show table --set path=my.csv --set target=active",
+    "memory": "goodformer.GraphClassifier().fit(graphs, labels) makes it in Python; for a file, use the data set table",
 }
 """How to use the data sets that hold the user's own data."""
 

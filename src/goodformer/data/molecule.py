@@ -201,11 +201,9 @@ def featurise(
     return _molecules(SMILES, smiles, processes, progress, key)
 
 
-def featurise_blocks(
-    blocks: Texts, processes: int | None = None, progress: bool = False, key: Mapping[str, Any] | None = None
-) -> Molecules:
+def featurise_blocks(blocks: Texts) -> Molecules:
     """Return the graphs of mol blocks (records of SDF files) without explicit hydrogens; see `featurise`."""
-    return _molecules(BLOCK, blocks, processes, progress, key)
+    return _molecules(BLOCK, blocks, None, False, None)
 
 
 def rejected_note(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from goodformer.data.graphs import GraphSet
 from goodformer.draw.palette import BLUE, FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
 from goodformer.draw.subgraphs import REST, draw_edges, sketch
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 COLOURS = {"goodformer": BLUE, "goodformer:paper": VERMILION}
 NAMES = {"goodformer": "GOODFormer, default", "goodformer:paper": "GOODFormer, preset paper"}

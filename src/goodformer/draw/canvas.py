@@ -1,7 +1,9 @@
-"""Writing pictures: accepted formats, literal text, and files that appear only when they are complete."""
+"""Writing pictures: accepted formats, text that is not a formula, and files that appear only when complete."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from goodformer import files
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -26,6 +28,13 @@ def check_format(path: Path) -> None:
         raise InputError(f"cannot write a picture as {path.name!r}; use the suffix {', '.join(FORMATS)}.")
 
 
+def draw(make: Callable[[], Figure], path: str | os.PathLike[str], dpi: int = 110) -> Path:
+    """Make a figure with literal text, write it and return its path."""
+    check_format(Path(path))
+    with literal_text():
+        return save(make(), Path(path), dpi)
+
+
 def save(figure: Figure, path: Path, dpi: int = 110) -> Path:
     """Write a figure in one step and return its path."""
     check_format(path)
@@ -34,3 +43,8 @@ def save(figure: Figure, path: Path, dpi: int = 110) -> Path:
     with literal_text():
         files.write(path, lambda part: canvas.print_figure(part, dpi=dpi, format=form))
     return path
+
+
+def shortened(text: str, letters: int) -> str:
+    """Return a text cut to a number of letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

@@ -27,23 +27,22 @@ from goodformer.data.cards import COUNTED, FEW, all_domains, class_values, domai
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.draw import palette
-from goodformer.draw.canvas import check_format, literal_text, save
+from goodformer.draw.canvas import draw, shortened
 from goodformer.draw.molecules import depict
 from goodformer.draw.palette import FRAME, GREY, INK, TRUE
 from goodformer.draw.subgraphs import sketch
 from goodformer.spec import SPLIT_NAMES
 
-__all__ = ["card_figure", "check_format", "draw_card"]
-
 Floats = npt.NDArray[np.float64]
 
 SAMPLES = {"train": 3, "val": 2, "test": 2}
 """Sample graphs of each split that is drawn; id_val and id_test are distributed like train."""
+SPLIT_PATCHES = [Patch(color=palette.SPLITS[split], label=SPLIT_NAMES[split]) for split in SAMPLES]
 CLASSES = matplotlib.colormaps["viridis"]
 SIZED = ("size", "length")
 """Domains that are shown as the number of nodes."""
 BINS = 90
-"""Bins of sizes: so many that most sizes have their own and neighbouring splits do not mix."""
+"""Largest number of bins; most sizes then have a bin of their own, so that neighbouring splits do not mix."""
 LARGEST = 3
 """Number of the largest domains of each split that are drawn if there are many."""
 STYLE: dict[str, Any] = {"medianprops": {"color": INK}, "flierprops": {"markersize": 3.5, "markeredgewidth": 0.7}}
@@ -59,9 +58,7 @@ def draw_card(bench: Benchmark, path: str | os.PathLike[str]) -> Path:
         bench: The benchmark.
         path: Picture file; the suffix decides the format (png, pdf, svg).
     """
-    check_format(Path(path))
-    with literal_text():
-        return save(card_figure(bench), Path(path), dpi=100)
+    return draw(lambda: card_figure(bench), path, dpi=100)
 
 
 def card_figure(bench: Benchmark) -> Figure:
@@ -119,8 +116,7 @@ def _first_label(graphs: GraphSet) -> npt.NDArray[np.int64]:
 def _short_name(bench: Benchmark, domain: int, letters: int = LETTERS) -> str:
     """Return the name of a domain, cut to a length that fits."""
     name = domain_name(bench, domain)
-    name = name if bench.domain_names else f"{bench.domain} {name}"
-    return name if len(name) <= letters else f"{name[: letters - 1]}…"
+    return shortened(name if bench.domain_names else f"{bench.domain} {name}", letters)
 
 
 def _draw_graph(axes: Axes, graph: Data, bench: Benchmark) -> None:
@@ -163,7 +159,7 @@ def _draw_sizes(axes: Axes, bench: Benchmark) -> None:
     axes.set_xlabel(f"number of nodes{beyond}", fontsize=TEXT)
     axes.set_ylabel("% of the split's graphs", fontsize=TEXT)
     _finish(axes, f"domain: {bench.domain}")
-    _split_legend(axes)
+    _legend(axes, SPLIT_PATCHES)
 
 
 def _draw_domains(axes: Axes, bench: Benchmark) -> None:
@@ -188,12 +184,7 @@ def _draw_domains(axes: Axes, bench: Benchmark) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("% of the split's graphs", fontsize=TEXT)
     _finish(axes, f"domain: {bench.domain}", under)
-    _split_legend(axes)
-
-
-def _split_legend(axes: Axes) -> None:
-    """Add a legend of the split colours."""
-    _legend(axes, [Patch(color=palette.SPLITS[split], label=SPLIT_NAMES[split]) for split in SAMPLES])
+    _legend(axes, SPLIT_PATCHES)
 
 
 # Classes --------------------------------------------------------------------------------------------------------------

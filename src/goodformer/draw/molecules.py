@@ -23,9 +23,10 @@ from torch_geometric.utils import to_rdmol
 
 from goodformer import files
 from goodformer.data.molecule import rebuilt, restored
+from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
-from goodformer.explain.subgraph import node_scores, shades, subgraph_size, symmetric_scores, top_subgraph
-from goodformer.registry import InputError
+from goodformer.errors import InputError
+from goodformer.explain.subgraph import score_edges, shades
 
 Colour = tuple[float, float, float]
 Molecule: TypeAlias = "str | bytes | Data"
@@ -117,9 +118,13 @@ def draw_molecules(
         )
     if len(molecules) > MOST:
         raise InputError(f"one picture holds {MOST} molecules, not {len(molecules)}; draw fewer at a time.")
-    canvas_of = _canvas_kind(Path(path))
+    target, canvases = Path(path), {".png": rdMolDraw2D.MolDraw2DCairo, ".svg": rdMolDraw2D.MolDraw2DSVG}
+    if target.suffix not in canvases:
+        raise InputError(f"cannot draw molecules as {target.suffix or target.name!r}; use the suffix .png or .svg.")
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
-    return _save(_drawing(canvas_of, parts, titles, caption, note), Path(path))
+    files.make_folder(target.parent)
+    files.write_bytes(target, _drawing(canvases[target.suffix], parts, titles, caption, note))
+    return target
 
 
 def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
@@ -147,20 +152,20 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
 
 def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None) -> Highlights:
     """Lay out the molecule and colour each bond by its score and each atom by the mean score of its bonds."""
-    index, values = edge_index.cpu(), scores.detach().double().cpu()
-    mol = _laid_out(_parsed(molecule, index))
-    pairs, mean = symmetric_scores(index, values)  # (2, M), (M,)
-    wanted = subgraph_size(Data(edge_index=index), k)
-    top = top_subgraph(index, values, wanted) if wanted else None
-    best = torch.zeros(len(mean), dtype=torch.bool)
+    mol = _parsed(molecule, edge_index.cpu())
+    with rdBase.BlockLogs():
+        rdDepictor.Compute2DCoords(mol, canonOrient=True)
+        rdDepictor.StraightenDepiction(mol)
+        mol = _prepared(mol)
+    edges = score_edges(edge_index, scores.double(), k)
     touched = torch.zeros(mol.GetNumAtoms(), dtype=torch.bool)
-    if top is not None:
-        best[top.places], touched[top.nodes] = True, True
-    bonds = [mol.GetBondBetweenAtoms(a, b).GetIdx() for a, b in pairs.T.tolist()]
-    atoms = node_scores(index, values, mol.GetNumAtoms())
+    touched[edges.nodes] = True
+    bonds = [mol.GetBondBetweenAtoms(a, b).GetIdx() for a, b in edges.ends.T.tolist()]
+    bond_colours = _colours(edges.scores, edges.chosen)
+    atoms = edges.node_scores(mol.GetNumAtoms())
     own = [atom for atom in range(mol.GetNumAtoms()) if not atoms[atom].isnan()]
     colours = _colours(atoms, touched)
-    return Highlights(mol, dict(zip(bonds, _colours(mean, best), strict=True)), {atom: colours[atom] for atom in own})
+    return Highlights(mol, dict(zip(bonds, bond_colours, strict=True)), {atom: colours[atom] for atom in own})
 
 
 def _colours(values: Tensor, chosen: Tensor) -> list[Colour]:
@@ -186,7 +191,10 @@ def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
         return restored(molecule)
     wanted = {frozenset(pair) for pair in edge_index.T.tolist()}
     for remove_hydrogens in (True, False):
-        mol = _read(molecule, remove_hydrogens)
+        settings: Any = Chem.SmilesParserParams()
+        settings.removeHs = remove_hydrogens
+        with rdBase.BlockLogs():
+            mol = Chem.MolFromSmiles(molecule, settings)
         if mol is None:
             raise InputError(f"{molecule!r} is not a molecule that RDKit can read; give a valid SMILES string.")
         if wanted == {frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())) for bond in mol.GetBonds()}:
@@ -195,14 +203,6 @@ def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
         f"the {len(wanted)} edges are not the {mol.GetNumBonds()} bonds of {molecule!r}; "
         "give the edge index of the same molecule, atoms in the order of the string."
     )
-
-
-def _read(smiles: str, remove_hydrogens: bool) -> Any:
-    """Parse a SMILES string without log messages; None if RDKit rejects it."""
-    settings: Any = Chem.SmilesParserParams()
-    settings.removeHs = remove_hydrogens
-    with rdBase.BlockLogs():
-        return Chem.MolFromSmiles(smiles, settings)
 
 
 def _rebuilt(graph: Data) -> Any:
@@ -218,23 +218,9 @@ def _rebuilt(graph: Data) -> Any:
         try:
             return rebuilt(graph)
         except (LookupError, ValueError, RuntimeError):
-            raise InputError("a graph's codes do not describe a molecule; pass its SMILES string.") from None
-
-
-def _laid_out(mol: Any) -> Any:
-    """Return the molecule with coordinates, double bonds and wedges."""
-    with rdBase.BlockLogs():
-        rdDepictor.Compute2DCoords(mol, canonOrient=True)
-        rdDepictor.StraightenDepiction(mol)
-        return _prepared(mol)
-
-
-def _canvas_kind(path: Path) -> Any:
-    """Return RDKit's canvas for the file's suffix."""
-    kinds = {".png": rdMolDraw2D.MolDraw2DCairo, ".svg": rdMolDraw2D.MolDraw2DSVG}
-    if path.suffix not in kinds:
-        raise InputError(f"cannot draw molecules as {path.suffix or path.name!r}; use the suffix .png or .svg.")
-    return kinds[path.suffix]
+            raise InputError(
+                "the node features of a graph do not describe a molecule; pass its SMILES string."
+            ) from None
 
 
 def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str], caption: str, note: str) -> bytes:
@@ -243,16 +229,22 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str],
     columns, width = _panels(parts, under)
     rows, height = -(-len(parts) // columns), round(SHARE * width)
     pitch = height + under
-    bottom = rows * pitch + _key_height(columns * width)
+    bottom = rows * pitch + 18 + LINE * (1 if columns * width >= WIDE else 2)  # the key has one or two lines
     canvas = canvas_of(columns * width, bottom + LINE * bool(note), width, height)
     canvas.ClearDrawing()
     _set_options(canvas.drawOptions(), width)
     corners = [(place % columns * width, place // columns * pitch) for place in range(len(parts))]
     for part, title, corner in zip(parts, titles, corners, strict=True):
-        _draw_one(canvas, part, corner)
+        canvas.SetOffset(*corner)
+        marked = {"highlightAtomColors": part.atoms, "highlightBondColors": part.bonds}
+        canvas.DrawMolecule(part.mol, highlightAtoms=list(part.atoms), highlightBonds=list(part.bonds), **marked)
+        canvas.SetOffset(0, 0)
         _draw_title(canvas, title, (corner[0] + width / 2, corner[1] + height), width)
-    for left, top in corners:
-        _draw_frame(canvas, left, top, width, pitch)
+    canvas.SetFillPolys(False)
+    canvas.SetColour(HAIR_LINE)
+    canvas.SetLineWidth(1)
+    for left, top in corners:  # a thin frame around each panel
+        canvas.DrawRect(Point2D(left + 3, top + 3), Point2D(left + width - 3, top + pitch - 3), True)
     _draw_key(canvas, rows * pitch, columns * width, caption)
     _write(canvas, note, Point2D(14, bottom), SUBTITLE, START)
     canvas.FinishDrawing()
@@ -296,26 +288,12 @@ def _set_options(options: Any, width: int) -> None:
     options.scaleHighlightBondWidth = True
 
 
-def _draw_one(canvas: Any, part: Highlights, corner: tuple[int, int]) -> None:
-    """Draw one molecule."""
-    canvas.SetOffset(*corner)
-    canvas.DrawMolecule(
-        part.mol,
-        highlightAtoms=list(part.atoms),
-        highlightBonds=list(part.bonds),
-        highlightAtomColors=part.atoms,
-        highlightBondColors=part.bonds,
-    )
-    canvas.SetOffset(0, 0)
-
-
 def _draw_title(canvas: Any, title: str, middle: tuple[float, float], width: int) -> None:
     """Draw the lines under a molecule, cut to the panel's width."""
     letters = int(width / (TITLE_SIZE * 0.55))
     for line, text in enumerate(title.split("\n")):
-        short = text if len(text) <= letters else f"{text[: letters - 1]}…"
         place = Point2D(middle[0], middle[1] + LINE * (line + 0.5))
-        _write(canvas, short, place, TITLE if line == 0 else SUBTITLE, MIDDLE)
+        _write(canvas, shortened(text, letters), place, TITLE if line == 0 else SUBTITLE, MIDDLE)
 
 
 def _write(canvas: Any, text: str, place: Point2D, colour: Colour, align: int) -> None:
@@ -323,19 +301,6 @@ def _write(canvas: Any, text: str, place: Point2D, colour: Colour, align: int) -
     canvas.SetColour(colour)
     canvas.SetFontSize(TITLE_SIZE)
     canvas.DrawString(text, place, align, True)
-
-
-def _draw_frame(canvas: Any, left: int, top: int, width: int, height: int) -> None:
-    """Draw a thin frame around a panel."""
-    canvas.SetFillPolys(False)
-    canvas.SetColour(HAIR_LINE)
-    canvas.SetLineWidth(1)
-    canvas.DrawRect(Point2D(left + 3, top + 3), Point2D(left + width - 3, top + height - 3), True)
-
-
-def _key_height(width: int) -> int:
-    """Return the height of the key; narrow pictures have one entry per line."""
-    return 18 + LINE * (1 if width >= WIDE else 2)
 
 
 def _draw_key(canvas: Any, top: int, width: int, caption: str) -> None:
@@ -356,10 +321,3 @@ def _prepared(mol: Any) -> Any:
         return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=True, addChiralHs=False)
     except Chem.KekulizeException:
         return rdMolDraw2D.PrepareMolForDrawing(mol, kekulize=False, addChiralHs=False)
-
-
-def _save(content: bytes, path: Path) -> Path:
-    """Write the picture in one step."""
-    files.make_folder(path.parent)
-    files.write_bytes(path, content)
-    return path

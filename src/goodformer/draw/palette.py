@@ -1,4 +1,4 @@
-"""Colours of all pictures; they differ in lightness, too, for colour-blind readers and grey printers."""
+"""Colours of all pictures; they also differ in lightness, for colour-blind readers and greyscale prints."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from goodformer.data.splits.split import Split
 from goodformer.draw import palette
-from goodformer.draw.canvas import check_format, literal_text, save
-from goodformer.registry import InputError
+from goodformer.draw.canvas import draw, shortened
+from goodformer.errors import InputError
 from goodformer.spec import SPLIT_NAMES
 
 FEW = 20
@@ -32,9 +32,7 @@ def draw_split(split: Split, path: str | Path) -> Path:
         split: The split.
         path: Picture file; the suffix decides the format (png, pdf, svg).
     """
-    check_format(Path(path))
-    with literal_text():
-        return save(split_figure(split), Path(path), dpi=150)
+    return draw(lambda: split_figure(split), path, dpi=150)
 
 
 def split_figure(split: Split) -> Figure:
@@ -61,7 +59,7 @@ def split_figure(split: Split) -> Figure:
         axis.tick_params(labelsize=8)
         axis.spines[["top", "right", "left"]].set_visible(False)
     if names:
-        short = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names]
+        short = [shortened(name, LONGEST_NAME) for name in names]
         turned = sum(map(len, short)) > MOST_LETTERS
         axes[-1].set_xticks(range(len(short)), short, rotation=40 if turned else 0, ha="right" if turned else "center")
     axes[-1].set_xlabel(split.by if names or numeric else f"domains of {split.by}, in order", fontsize=9)

@@ -11,7 +11,6 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
@@ -21,12 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.draw.canvas import check_format, literal_text, save
+from goodformer.draw.canvas import draw
 from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
-from goodformer.explain.subgraph import subgraph_size, symmetric_scores, top_subgraph, true_edges
-from goodformer.registry import InputError
-
-__all__ = ["REST", "Sketch", "draw_edges", "draw_subgraphs", "save", "sketch"]
+from goodformer.errors import InputError
+from goodformer.explain.subgraph import score_edges
 
 Array = NDArray[Any]
 
@@ -91,23 +88,20 @@ def draw_subgraphs(
             f"draw_subgraphs got {len(graphs)} graphs, {len(scores)} scores and {len(titles)} titles; "
             "pass at least one graph, and one score tensor and one title per graph."
         )
-    check_format(Path(path))
-    sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
-    with literal_text():
-        return save(subgraph_figure(sketches, titles, caption), Path(path))
+
+    def figure() -> Figure:
+        sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
+        return subgraph_figure(sketches, titles, caption)
+
+    return draw(figure, path)
 
 
 def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
     """Return the graph with each edge once, its ``k`` best edges chosen, and a position for every node."""
-    index, scores = graph.edge_index.cpu(), scores.detach().float().cpu()
-    edges, mean = symmetric_scores(index, scores)
-    truth = true_edges(graph)
-    wanted = subgraph_size(graph, k)
-    chosen = torch.zeros(len(mean), dtype=torch.bool)
-    if wanted:
-        chosen[top_subgraph(index, scores, wanted).places] = True
-    pairs, known = edges.T.numpy(), None if truth is None else truth.numpy()
-    return Sketch(pairs, mean.numpy(), known, chosen.numpy(), _positions(pairs, int(graph.num_nodes or 0)))
+    edges = score_edges(graph.edge_index, scores.float(), k, graph.get("edge_truth"))
+    pairs, truth = edges.ends.T.numpy(), None if edges.truth is None else edges.truth.numpy()
+    positions = _positions(pairs, int(graph.num_nodes or 0))
+    return Sketch(pairs, edges.scores.numpy(), truth, edges.chosen.numpy(), positions)
 
 
 def _positions(pairs: Array, nodes: int) -> Array:

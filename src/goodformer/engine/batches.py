@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from goodformer.engine.seeds import derive_seed
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 WINDOW = 32
 """Largest number of batches whose graphs are sorted together: more means less padding and less mixing."""

@@ -39,18 +39,28 @@ def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: T
 def infer(
     method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Batch, Prediction]]:
-    """Yield positions, batch and prediction per batch; graphs of similar size come together to reduce padding."""
+    """Yield positions, batch and prediction of each batch of `eval_batches`."""
+    for chunk, batch in eval_batches(method, graphs, batch_size, indices):
+        with torch.no_grad():
+            prediction = method.predict(batch)
+        yield chunk, batch, prediction
+
+
+def eval_batches(
+    method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None
+) -> Iterator[tuple[Tensor, Batch]]:
+    """Yield positions and batch, on the method's device; graphs of similar size come together to reduce padding.
+
+    The method is in evaluation mode until the last batch; its training mode is then restored.
+    """
     indices = torch.arange(len(graphs)) if indices is None else indices
     order = indices[graphs.sizes[indices].argsort(stable=True)]
-    device = next(method.parameters()).device
-    mode = method.training
+    device, mode = next(method.parameters()).device, method.training
     method.eval()
     try:
         for chunk in order.split(batch_size) if len(order) else ():
-            with torch.no_grad():
-                batch = graphs.batch(chunk)
-                prediction = method.predict(batch if device.type == "cpu" else batch.to(device))
-            yield chunk, batch, prediction
+            batch = graphs.batch(chunk)
+            yield chunk, batch if device.type == "cpu" else batch.to(device)
     finally:
         method.train(mode)
 

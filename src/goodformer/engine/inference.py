@@ -1,7 +1,7 @@
-"""Prediction time of a method, measured with the selected weights of a finished run where there is one.
+"""Prediction time of a method, with the selected weights of its finished run or with untrained weights.
 
-Otherwise the weights are untrained. Statistics that predictions need, such as the mean entropy that GOODFormer
-restores, then come from some training graphs. This costs the same as trained weights wherever the number of operations
+With untrained weights, statistics that predictions need, such as the mean entropy that GOODFormer
+restores, come from some training graphs. This costs the same as trained weights wherever the number of operations
 depends on shapes only. GOODFormer's exact temperature is an exception: its Newton steps continue until each graph has
 converged, so their number depends on the logits. A record names the weights that were used.
 """
@@ -15,14 +15,14 @@ from typing import Any
 from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
 from goodformer.engine.evaluate import infer
-from goodformer.engine.record import identity, machine, source_commit, versions
+from goodformer.engine.record import identity, provenance
 from goodformer.engine.run import build_method
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import BEST, Run
 from goodformer.engine.weights import load_weights
 
 
-def measure(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dict[str, Any]:
+def time_inference(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dict[str, Any]:
     """Return a record of the processor seconds that predicting the OOD test graphs takes.
 
     Args:
@@ -51,8 +51,6 @@ def measure(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dic
         "weights": BEST if trained else "untrained",
         "graphs": len(splits["test"]),
         "processor_seconds": round(min(seconds), 4),
-        "commit": source_commit(),
-        "versions": versions(),
-        "machine": machine(),
+        **provenance(),
         "config": config.to_dict(),
     }

@@ -26,8 +26,8 @@ from goodformer.engine.processes import run_processes
 from goodformer.engine.progress import Progress, TensorBoard
 from goodformer.engine.seeds import derive_seed, set_seed
 from goodformer.engine.training import Training, TrainingDiverged
+from goodformer.errors import InputError
 from goodformer.methods.base import Method
-from goodformer.registry import InputError
 
 CHECK_EVERY = 20
 """Steps between two checks of the running loss: each check waits for the device."""
@@ -175,7 +175,7 @@ def check_finite(loss: float, epoch: int) -> None:
     if not math.isfinite(loss):
         raise TrainingDiverged(
             f"the loss became NaN or infinite in epoch {epoch + 1}; lower training.learning_rate or set "
-            "training.clip_norm. The epochs before are kept."
+            "training.clip_norm. Earlier epochs are kept."
         )
 
 

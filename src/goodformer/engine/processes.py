@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 def run_processes(count: int, work: Callable[..., None], *arguments: Any) -> None:

@@ -89,6 +89,11 @@ def identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
+def provenance() -> dict[str, Any]:
+    """Return what computes a record: the commit of this source, the versions of packages, and the machine."""
+    return {"commit": source_commit(), "versions": versions(), "machine": machine()}
+
+
 def versions() -> dict[str, str | None]:
     """Return the versions of all packages that affect the numbers."""
     return {
@@ -99,6 +104,7 @@ def versions() -> dict[str, str | None]:
 
 
 def _version(package: str) -> str | None:
+    """Return the version of a package, None if its installation does not say."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -138,9 +144,7 @@ def source_commit() -> str | None:
     """Return the git commit of this source, followed by ``+`` if files have changed; None outside of git."""
     folder = Path(goodformer.__file__).parent
     try:
-        _git(
-            folder, "ls-files", "--error-unmatch", "__init__.py"
-        )  # an installed copy inside another project is not in git
+        _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # fails for an installed copy in another project
         commit = _git(folder, "rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):

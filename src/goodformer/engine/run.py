@@ -14,8 +14,8 @@ from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, SUMMARY, Run
 from goodformer.engine.training import Training
 from goodformer.engine.weights import ModelFile, load_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method
-from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 
 WATCHED = ("train", "id_val", "val")

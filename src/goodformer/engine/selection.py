@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from goodformer.registry import unknown
+from goodformer.errors import check_name
 
 RULES: dict[str, str | None] = {"ood_val": "val", "id_val": "id_val", "last": None}
 """The split whose metric selects the epoch under each rule; ``last`` uses none."""
@@ -29,8 +29,7 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
         rule: ``ood_val``, ``id_val`` or ``last``.
         metric: The name under which a split's record holds its score.
     """
-    if rule not in RULES:
-        raise unknown("selection rule", rule, RULES)
+    check_name("selection rule", rule, RULES)
     split = RULES[rule]
     if split is None:
         return len(epochs) - 1

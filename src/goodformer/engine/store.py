@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from goodformer import files
 from goodformer.config.run import RunConfig
-from goodformer.registry import InputError
+from goodformer.errors import InputError, check_name
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
 MODEL, BEST, LAST = "model.json", "best", "last"
@@ -60,8 +60,10 @@ class Run:
         if len(candidates) > SHOWN:
             shown += f" ({len(candidates)} in all; goodformer runs --runs {root} lists every run)"
         if matches:
-            raise InputError(f"{name} matches {len(matches)} runs in {root}; write more of one of {shown}.")
-        nearest = f"the nearest in {root}: {shown}" if folders else f"{root} holds no run; goodformer train makes one"
+            raise InputError(f"{name} matches {len(matches)} runs in {root}; give more characters of one of {shown}.")
+        nearest = (
+            f"the nearest in {root}: {shown}" if folders else f"{root} contains no run; train one with goodformer train"
+        )
         raise InputError(f"unknown run {start!r}; {nearest}.")
 
     @cached_property
@@ -84,6 +86,13 @@ class Run:
     def finished(self) -> bool:
         """Whether the run is complete."""
         return (self.folder / SUMMARY).is_file()
+
+    def weights(self, which: str = "best") -> Path:
+        """Return the folder of saved weights: of the selected epoch (``best``) or of the latest one (``last``)."""
+        check_name("weights", which, (BEST, LAST))
+        if not (self.folder / which).is_dir():
+            raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
+        return self.folder / which
 
     def tidy(self) -> None:
         """Remove the folder of a run whose settings could not be built."""
@@ -131,7 +140,7 @@ def export_results(runs: Iterable[Run], path: str | Path) -> int:
     def check(path: Path, lines: Sequence[Any]) -> None:
         # Records of other kinds name their kind.
         if not all(isinstance(line, dict) and "id" in line and "kind" not in line for line in lines):
-            raise InputError(f"{path} has lines that are not summaries of runs; choose another file.")
+            raise InputError(f"{path} contains lines that are not records of runs; choose another file.")
 
     summaries = (summary for run in runs if (summary := run.summary) is not None)
     return merge_lines(Path(path), summaries, lambda line: line["id"], check)

@@ -23,10 +23,10 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.engine.average import WeightAverage
 from goodformer.engine.record import peak_memory_mb
 from goodformer.engine.selection import select_epoch, should_stop
-from goodformer.engine.store import BEST, EPOCHS, LAST, STATE
-from goodformer.engine.weights import DESCRIPTION, ModelFile, move_weights, read_description, read_tensors, save_weights
+from goodformer.engine.store import BEST, EPOCHS, LAST, MODEL, STATE
+from goodformer.engine.weights import WEIGHTS, ModelFile, move_weights, read_description, read_tensors, save_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method
-from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 
 FORMAT, VERSION = "goodformer-training", 2
@@ -103,17 +103,17 @@ class Training:
             save_weights(best, self._described(self.selected), self.saved.pop("best"))
             return True
         epoch = self.epochs[self.selected]["epoch"]
-        described = (self.folder / NEXT / DESCRIPTION).is_file()
+        described = (self.folder / NEXT / MODEL).is_file()
         if described and read_description(self.folder / NEXT).about["epoch"] == epoch:
             move_weights(self.folder / NEXT, best)  # the state was replaced, but the weights were not yet moved
         shutil.rmtree(self.folder / NEXT, ignore_errors=True)
         try:
             file = read_description(best)
-            intact = bool(read_tensors(best, file.sha256)) and file.about.get("epoch") == epoch
+            intact = bool(read_tensors(best / WEIGHTS, file.sha256)) and file.about.get("epoch") == epoch
         except InputError:
             intact = False
         if not intact:
-            raise InputError(f"{best} has lost the weights of epoch {epoch}; remove {self.folder} to train it again.")
+            raise InputError(f"{best} lacks the weights of epoch {epoch}; remove {self.folder} and train again.")
         return True
 
     def start(self) -> torch.optim.Optimizer:

@@ -17,15 +17,18 @@ import goodformer
 from goodformer import files
 from goodformer.config import history
 from goodformer.engine.seeds import own_randomness
+from goodformer.engine.store import MODEL
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, first_mistake
+from goodformer.registry import Registry
+from goodformer.settings import first_mistake
 from goodformer.spec import FeatureSpec, Task
 
 T = TypeVar("T")
 FORMAT, VERSION = "goodformer-predictor", 1
-DESCRIPTION, WEIGHTS = "model.json", "weights.safetensors"
+WEIGHTS = "weights.safetensors"
 DERIVED = ("sureness.json", "sureness.safetensors")
 """Files that were fitted to the weights beside them; new weights remove them, the description first."""
 
@@ -62,8 +65,7 @@ def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> 
     files.make_folder(folder)
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
-    content = safetensors.torch.save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
-    sha256 = hashlib.sha256(content).hexdigest()
+    sha256 = write_tensors(folder / WEIGHTS, state)
     description = {
         "format": FORMAT,
         "version": VERSION,
@@ -71,8 +73,7 @@ def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> 
         **file.model_dump(mode="json", exclude={"sha256"}),
         "weights": {"file": WEIGHTS, "sha256": sha256},
     }
-    files.write_bytes(folder / WEIGHTS, content)
-    files.write_json(folder / DESCRIPTION, description)
+    files.write_json(folder / MODEL, description)
     return file.model_copy(update={"sha256": sha256})
 
 
@@ -81,7 +82,7 @@ def move_weights(source: Path, target: Path) -> None:
     files.make_folder(target)
     for name in DERIVED:
         (target / name).unlink(missing_ok=True)
-    for name in (WEIGHTS, DESCRIPTION):
+    for name in (WEIGHTS, MODEL):
         if (source / name).exists():
             os.replace(source / name, target / name)
     source.rmdir()
@@ -90,26 +91,22 @@ def move_weights(source: Path, target: Path) -> None:
 def load_weights(folder: Path) -> tuple[Method, ModelFile]:
     """Read what `save_weights` wrote; nothing in the folder is ever executed."""
     file = read_description(folder)
-    weights = read_tensors(folder, file.sha256)
+    weights = read_tensors(folder / WEIGHTS, file.sha256)
     with own_randomness():
         method = file.build()
     try:
         method.load_state_dict(weights)
     except RuntimeError:
-        raise InputError(f"the weights in {folder} do not fit the model they describe; train again.") from None
+        raise InputError(f"the weights in {folder} do not match its model.json; train again.") from None
     return method.eval(), file
 
 
 def read_description(folder: Path) -> ModelFile:
     """Read and check ``model.json``."""
-    path = folder / DESCRIPTION
+    path = folder / MODEL
     if not path.is_file():
-        raise InputError(f"{folder} holds no saved model ({DESCRIPTION} is missing); give a folder that fit wrote.")
-    found = files.read_json(path)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"{path} was not written by goodformer; give a folder best or last of a run.")
-    if found.get("version") != VERSION:
-        raise InputError(f"{path} has version {found.get('version')!r}; this goodformer reads version {VERSION}.")
+        raise InputError(f"{folder} holds no saved model ({MODEL} is missing); give a folder that fit wrote.")
+    found = read_format(path, FORMAT, VERSION, "give a folder best or last of a run")
     fields = {name: found.get(name) for name in ("model", "method", "features", "task")}
     for part in ("model", "method"):
         fields[part] = history.current(part, found[part]) if isinstance(found.get(part), dict) else found.get(part)
@@ -121,19 +118,36 @@ def read_description(folder: Path) -> ModelFile:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
 
 
-def read_tensors(folder: Path, sha256: str) -> dict[str, Tensor]:
-    """Read ``weights.safetensors`` and check that it is the file that ``model.json`` describes."""
-    path = folder / WEIGHTS
+def read_format(path: Path, name: str, version: int, advice: str) -> dict[str, Any]:
+    """Read a JSON object that names its format and version; ``advice`` says what to do about any other file."""
+    found = files.read_json(path)
+    if not isinstance(found, dict) or found.get("format") != name:
+        raise InputError(f"{path} was not written by goodformer; {advice}.")
+    if found.get("version") != version:
+        raise InputError(f"{path} has version {found.get('version')!r}; this goodformer reads version {version}.")
+    return found
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors into a safetensors file and return its checksum."""
+    copies = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
+    content = safetensors.torch.save(copies)
+    files.write_bytes(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_tensors(path: Path, sha256: str, advice: str = "restore it or train again") -> dict[str, Tensor]:
+    """Read what `write_tensors` wrote; raise with ``advice`` if the file does not have this checksum."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); restore it or train again.") from None
+        raise InputError(f"cannot read {path} ({error.strerror}); {advice}.") from None
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise InputError(f"{path} is truncated or belongs to another model; restore it or train again.")
+        raise InputError(f"{path} is truncated or belongs to another model; {advice}.")
     try:
         return dict(safetensors.torch.load(content))
     except safetensors.SafetensorError:
-        raise InputError(f"{path} is not a safetensors file; restore it or train again.") from None
+        raise InputError(f"{path} is not a safetensors file; {advice}.") from None
 
 
 def _built(registry: Registry[T], part: Mapping[str, Any], *more: Any) -> T:

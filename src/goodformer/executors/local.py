@@ -21,7 +21,7 @@ from typing import Any
 from goodformer import files
 from goodformer.config.run import PARTS, RunConfig
 from goodformer.engine.store import Run
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 PERIOD = 0.25
 """Seconds between two looks at the processes."""
@@ -35,7 +35,7 @@ PATIENCE = 10.0
 class Status:
     """Progress of many runs.
 
-    Args:
+    Attributes:
         runs: Number of runs.
         ended: Number of runs that are finished or have failed.
         failed: Number of runs that have failed.

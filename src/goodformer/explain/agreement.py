@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.fidelity import joined_scores
 from goodformer.explain.subgraph import Undirected
-from goodformer.registry import InputError
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ def agreement(graphs: GraphSet, runs: Sequence[Sequence[Tensor]], k: int | None 
 
 def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:
     """Return the ranks of undirected edges within their graph, ties averaged, scaled to mean 0 and variance 1, (M,)."""
-    order = values.argsort(stable=True)
-    order = order[pairs.graph[order].argsort(stable=True)]  # by graph, within it from the lowest
+    order = pairs.ranked(-values)  # by graph, within it from the lowest
     row, graph = values[order], pairs.graph[order]
     new = torch.ones(len(row), dtype=torch.bool)
     new[1:] = (row[1:] != row[:-1]) | (graph[1:] != graph[:-1])

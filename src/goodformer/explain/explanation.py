@@ -1,4 +1,4 @@
-"""Explanations in memory: predictions, edge scores and their fidelity."""
+"""Explanations in memory: predictions, edge scores and their fidelity, and the same as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain import posthoc
 from goodformer.explain.fidelity import Fidelity, fidelity
-from goodformer.explain.record import edge_record, plain
+from goodformer.explain.subgraph import score_edges, shades
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.registry import InputError
 
 
 @dataclass(frozen=True)
@@ -141,3 +141,37 @@ def label_of(graph: Data) -> Any:
         return None
     values = [None if math.isnan(value) else value for value in torch.as_tensor(graph.y).flatten().tolist()]
     return values[0] if len(values) == 1 else values
+
+
+def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, Any]:
+    """Return the scores of one graph, in the node numbers of the input.
+
+    Args:
+        graph: The graph.
+        scores: One score per directed edge, (E,).
+        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+
+    Returns:
+        ``num_nodes``; ``edges``, each undirected edge once, best first, and their ``scores``, means of both directions;
+        ``k``, the number of edges in the chosen subgraph, and its ``subgraph_nodes``; ``node_scores``, the mean score
+        of the edges at each node (None without edges), and ``node_shades``, the same rescaled to 0..1 for display;
+        ``truth``, whether each edge belongs to the true subgraph, where known.
+    """
+    nodes = int(graph.num_nodes or 0)
+    edges = score_edges(graph.edge_index, scores.float(), k, graph.get("edge_truth"))
+    by_node = edges.node_scores(nodes)
+    record: dict[str, Any] = {
+        "num_nodes": nodes,
+        "edges": edges.ends[:, edges.order].T.tolist(),
+        "scores": plain(edges.scores[edges.order]),
+        "k": edges.size,
+        "subgraph_nodes": edges.nodes.tolist(),
+        "node_scores": plain(by_node),
+        "node_shades": plain(shades(by_node)),
+    }
+    return record if edges.truth is None else {**record, "truth": edges.truth[edges.order].tolist()}
+
+
+def plain(values: Tensor) -> list[float | None]:
+    """Return numbers for JSON, with None for NaN."""
+    return [None if math.isnan(value) else round(value, 6) for value in values.double().tolist()]

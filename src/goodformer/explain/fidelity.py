@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.subgraph import Undirected
-from goodformer.registry import InputError
 from goodformer.spec import Task
 
 Predict = Callable[[GraphSet], Tensor]
@@ -119,7 +119,7 @@ def joined_scores(graphs: GraphSet, scores: Sequence[Tensor]) -> Tensor:
     wanted = graphs.edge_ptr.diff().tolist()
     if [len(score) for score in scores] != wanted:
         raise InputError(
-            f"got scores of {len(scores)} graphs, {sum(map(len, scores))} in all, for {len(graphs)} graphs with "
+            f"got {sum(map(len, scores))} scores of {len(scores)} graphs for {len(graphs)} graphs with "
             f"{sum(wanted)} edges; give one score per edge."
         )
     return torch.cat([score.detach().double().cpu() for score in scores]) if scores else torch.empty(0).double()

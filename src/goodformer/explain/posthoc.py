@@ -23,9 +23,9 @@ from torch_geometric.explain import Explainer, ExplainerAlgorithm, Explanation, 
 from torch_geometric.explain.config import MaskType
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError, check_name
 from goodformer.explain.subgraph import Undirected
 from goodformer.methods.base import Method
-from goodformer.registry import InputError, unknown
 from goodformer.spec import Task
 
 Odds = Callable[[Tensor], Tensor]
@@ -184,8 +184,7 @@ def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorith
 
 def _explainer(method: Method, algorithm: str) -> Explainer:
     """Return PyG's explainer of the method's own predictions."""
-    if algorithm not in ALGORITHMS:
-        raise unknown("algorithm", algorithm, ALGORITHMS)
+    check_name("algorithm", algorithm, ALGORITHMS)
     if type(method).weighted_logits is Method.weighted_logits:
         raise InputError(
             f"method {type(method).__name__} has neither edge scores nor weighted logits; "

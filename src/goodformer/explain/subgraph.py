@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -89,67 +88,66 @@ class Undirected:
 
 
 @dataclass(frozen=True)
-class Subgraph:
-    """The best-scored part of one graph.
+class ScoredEdges:
+    """The undirected edges of one graph, in the order of their node numbers.
 
     Attributes:
-        edges: Undirected edges, smaller node number first, best score first, (2, k).
-        scores: Their scores, (k,).
-        places: Their places among the undirected edges of the graph, (k,).
+        pairs: The edges.
+        scores: Their scores, means of both directions, (M,).
+        order: Their places from the best to the worst score; ties keep the order of the node numbers, (M,).
+        size: Number of edges in the chosen subgraph, the first ones in ``order``.
+        truth: Whether each belongs to the true subgraph, (M,); None if unknown.
     """
 
-    edges: Tensor
+    pairs: Undirected
     scores: Tensor
-    places: Tensor
+    order: Tensor
+    size: int
+    truth: Tensor | None = None
+
+    @property
+    def ends(self) -> Tensor:
+        """The two nodes of each edge, smaller number first, (2, M)."""
+        return self.pairs.ends
+
+    @property
+    def chosen(self) -> Tensor:
+        """Whether each edge is in the chosen subgraph, (M,)."""
+        return torch.zeros(len(self.order), dtype=torch.bool).index_fill_(0, self.order[: self.size], True)
+
+    @property
+    def subgraph(self) -> Tensor:
+        """The two nodes of each chosen edge, best score first, (2, size)."""
+        return self.ends[:, self.order[: self.size]]
 
     @property
     def nodes(self) -> Tensor:
-        """The nodes of its edges, in ascending order."""
-        nodes: Tensor = self.edges.unique()
+        """The nodes of the chosen edges, in ascending order."""
+        nodes: Tensor = self.subgraph.unique()
         return nodes
 
+    def node_scores(self, nodes: int) -> Tensor:
+        """Return the mean score of the edges at each node, (N,); NaN for a node without edges."""
+        return self.pairs.node_means(self.scores, nodes)
 
-def top_subgraph(edge_index: Tensor, scores: Tensor, k: int) -> Subgraph:
-    """Return the subgraph of the ``k`` best undirected edges of one graph, or of all edges if there are fewer.
+
+def score_edges(edge_index: Tensor, scores: Tensor, k: int | None = None, truth: Tensor | None = None) -> ScoredEdges:
+    """Return the undirected edges of one graph with their scores and the chosen subgraph.
 
     Args:
         edge_index: Directed edges, (2, E).
         scores: One score per directed edge, (E,); the two directions are averaged.
-        k: Undirected edges to keep. Ties keep the order of the node numbers.
+        k: Undirected edges to choose, see `Undirected.sizes`.
+        truth: Whether each directed edge belongs to the true subgraph, (E,).
     """
-    if k < 1:
-        raise InputError(f"a subgraph of {k} edges is empty; give k = 1 or more.")
-    pairs = _of_one(edge_index, scores)
-    mean = pairs.mean(scores)
-    best = pairs.ranked(mean)[:k]
-    return Subgraph(pairs.ends[:, best], mean[best], best)
-
-
-def symmetric_scores(edge_index: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each undirected edge of one graph once, (2, M), and the mean score of its directions, (M,)."""
-    pairs = _of_one(edge_index, scores)
-    return pairs.ends, pairs.mean(scores)
-
-
-def node_scores(edge_index: Tensor, scores: Tensor, nodes: int) -> Tensor:
-    """Return the mean score of the undirected edges at each node of one graph, (N,); NaN for a node without edges."""
-    pairs = _of_one(edge_index, scores)
-    return pairs.node_means(pairs.mean(scores), nodes)
-
-
-def true_edges(graph: Data) -> Tensor | None:
-    """Return whether each undirected edge of a graph belongs to the true subgraph, (M,); None if unknown."""
-    if graph.get("edge_truth") is None:
-        return None
-    return symmetric_scores(graph.edge_index, graph.edge_truth.float())[1].cpu() > 0.5
-
-
-def subgraph_size(graph: Data, k: int | None = None) -> int:
-    """Return how many undirected edges to choose in one graph, see `Undirected.sizes`; ``k`` itself if given."""
-    if k is not None:
-        return k
-    truth = graph.get("edge_truth")
-    return int(_of_one(graph.edge_index, truth).sizes(None, truth)[0])
+    if edge_index.shape[-1] != scores.shape[0]:
+        raise InputError(f"got {scores.shape[0]} scores for {edge_index.shape[-1]} edges; give one score per edge.")
+    index, values = edge_index.cpu(), scores.detach().cpu()
+    truth = None if truth is None else truth.cpu()
+    pairs = Undirected.among(index, torch.tensor([0, int(index.max()) + 1 if index.numel() else 1]))
+    mean = pairs.mean(values)
+    known = None if truth is None else pairs.mean(truth.float()) > 0.5
+    return ScoredEdges(pairs, mean, pairs.ranked(mean), int(pairs.sizes(k, truth)[0]), known)
 
 
 def shades(values: Tensor) -> Tensor:
@@ -158,11 +156,3 @@ def shades(values: Tensor) -> Tensor:
     if not len(known) or bool(known.max() == known.min()):
         return torch.zeros_like(values)
     return ((values - known.min()) / (known.max() - known.min())).nan_to_num(nan=0.0)
-
-
-def _of_one(edge_index: Tensor, scores: Tensor | None) -> Undirected:
-    """Return the undirected edges of one graph; raise if scores do not match the edges."""
-    if scores is not None and edge_index.shape[-1] != scores.shape[0]:
-        raise InputError(f"got {scores.shape[0]} scores for {edge_index.shape[-1]} edges; give one score per edge.")
-    nodes = int(edge_index.max()) + 1 if edge_index.numel() else 1
-    return Undirected.among(edge_index, torch.tensor([0, nodes], device=edge_index.device))

@@ -56,8 +56,8 @@ class CALPlus(Method):
     """
 
     in_words = (
-        "Separates the deciding part by attention and exchanges the rest between graphs; choose it if you suspect a "
-        "shortcut in the data."
+        "Separates the invariant subgraph by attention and exchanges the rest between graphs; choose it if you suspect "
+        "a shortcut in the data."
     )
 
     def __init__(

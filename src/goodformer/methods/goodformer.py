@@ -98,8 +98,8 @@ class GOODFormerMethod(Method):
     """
 
     in_words = (
-        "Finds the deciding part by attention, predicts from it alone and removes label information from the rest of "
-        "the graph; the default, for new data that will differ and where explanations matter."
+        "Finds the invariant subgraph by attention, predicts from it alone and removes label information from the rest "
+        "of the graph; the default, for new data that will differ and where explanations matter."
     )
 
     step: Tensor
@@ -109,23 +109,32 @@ class GOODFormerMethod(Method):
         model: GraphModel,
         task: Task,
         *,
-        invariant_weight: Annotated[float, Field(ge=0, description="a_c, of the invariant half's own loss.")] = 1.0,
-        intervention_weight: Annotated[float, Field(ge=0, description="a_m, of the mean intervened loss.")] = 0.1,
-        variance_weight: Annotated[float, Field(ge=0, description="lambda, of the variance over interventions.")] = 1.0,
+        invariant_weight: Annotated[
+            float, Field(ge=0, description="a_c, weight of the invariant half's own loss.")
+        ] = 1.0,
+        intervention_weight: Annotated[
+            float, Field(ge=0, description="a_m, weight of the mean intervened loss.")
+        ] = 0.1,
+        variance_weight: Annotated[
+            float, Field(ge=0, description="lambda, weight of the variance over interventions.")
+        ] = 1.0,
         variance_of: Annotated[
             Literal["risks", "graphs"],
             Field(description="risks: variance of the batch's mean losses; graphs: mean of each graph's variance."),
         ] = "graphs",
-        variant_weight: Annotated[float, Field(ge=0, description="a_S, of the variant half's loss.")] = 1.0,
+        variant_weight: Annotated[float, Field(ge=0, description="a_S, weight of the variant half's loss.")] = 1.0,
         variant_path: Annotated[
             Literal["detached", "cut", "flowing", "reversed"],
             Field(
-                description="Where L_S goes. detached: to w_s alone; cut: to the layers but not to the scores through "
-                "the variant half; flowing: everywhere; reversed: everywhere, with reversed sign at the scores."
+                description="What the gradient of L_S trains. detached: w_s alone; cut: also the layers, but not the "
+                "scores through the variant half; flowing: everything; reversed: everything, the scores with "
+                "reversed sign."
             ),
         ] = "reversed",
-        ramp_steps: Annotated[int, Field(ge=0, description="Steps over which a reversed gradient grows.")] = 300,
-        entropy_weight: Annotated[float, Field(ge=0, description="a_E, of the entropy of attention.")] = 0.0,
+        ramp_steps: Annotated[
+            int, Field(ge=0, description="Number of steps over which the reversed gradient grows to full strength.")
+        ] = 300,
+        entropy_weight: Annotated[float, Field(ge=0, description="a_E, weight of the entropy of attention.")] = 0.0,
         entropy_of: Annotated[
             Literal["invariant", "both", "mean"],
             Field(
@@ -134,21 +143,23 @@ class GOODFormerMethod(Method):
             ),
         ] = "invariant",
         entropy_schedule: Annotated[
-            Literal["constant", "decay"], Field(description="decay divides the weight by epoch + 1.")
+            Literal["constant", "decay"], Field(description="Weight a_E: constant, or divided by epoch + 1 (decay).")
         ] = "decay",
-        encoder_weight: Annotated[float, Field(ge=0, description="a_PSE, of the recovery of encodings.")] = 0.01,
+        encoder_weight: Annotated[float, Field(ge=0, description="a_PSE, weight of the recovery of encodings.")] = 0.01,
         budget: Annotated[
             Literal["kl", "size"],
-            Field(description="size: -log(1 - M) per edge; kl: divergence from a Bernoulli of rate r per edge."),
+            Field(description="Cost per edge. size: -log(1 - M); kl: divergence from a Bernoulli of rate r."),
         ] = "size",
         budget_weight: Annotated[
-            float, Field(ge=0, description="a_B, of the mask's budget, a share of the invariant half's nats.")
+            float,
+            Field(ge=0, description="a_B, cost of the mask as a share of the invariant half's label information."),
         ] = 0.25,
         budget_rate: Annotated[
-            float, Field(gt=0, lt=1, description="r, the rate of the Bernoulli in the budget kl.")
+            float, Field(gt=0, lt=1, description="r, the rate of the Bernoulli if budget is kl.")
         ] = 0.3,
         edge_score: Annotated[
-            Literal["logits", "mask"], Field(description="Edge scores that explain: symmetrised logits, or the mask M.")
+            Literal["logits", "mask"],
+            Field(description="Edge scores of the explanation: symmetrised logits, or the mask M."),
         ] = "logits",
     ) -> None:
         if not isinstance(model, GOODFormer):

@@ -36,8 +36,8 @@ class GREA(Method):
     """
 
     in_words = (
-        "Selects the deciding nodes and augments them with the rest of other graphs; choose it for small training sets "
-        "whose labels depend on nodes."
+        "Selects the invariant nodes and combines them with the rest of other graphs; choose it for small training "
+        "sets whose labels depend on nodes."
     )
 
     def __init__(

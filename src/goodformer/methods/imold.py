@@ -55,8 +55,8 @@ class IMoLD(Method):
     """
 
     in_words = (
-        "Separates invariant channels of node embeddings instead of nodes; choose it for molecules whose deciding part "
-        "is not a subgraph."
+        "Separates invariant channels of node embeddings instead of nodes; choose it for molecules whose label "
+        "does not depend on a single subgraph."
     )
 
     def __init__(

@@ -37,7 +37,7 @@ from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy,
 from goodformer.registry import InputError
 from goodformer.spec import Encoding, FeatureSpec
 
-Depth = Annotated[int, Field(ge=0, description="Number of layers.")]
+Depth = Annotated[int, Field(ge=0, description="Number of layers of this part.")]
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class GOODFormer(GraphModel):
     """
 
     in_words = (
-        "Splits a graph into a deciding part and the rest by attention; belongs to the method of this name, and works "
-        "with erm."
+        "Splits a graph into an invariant and a variant half by attention; made for the method of this name, and works "
+        "with erm, too."
     )
 
     mean_entropy: Tensor
@@ -142,7 +142,7 @@ class GOODFormer(GraphModel):
         predictor_layers: Depth = 1,
         encoder_dim: Annotated[int, Field(ge=1, description="Width of the subgraph encodings.")] = 32,
         inputs: Inputs = ("cycle_walks:6",),
-        target: Annotated[str, Field(description="Encoding the encoder recovers, laplacian:k.")] = "laplacian:8",
+        target: Annotated[str, Field(description="Encoding that the encoder recovers: laplacian:k.")] = "laplacian:8",
         dropout_rate: Rate = 0.2,
         norm: NormName = "batch",
         aggregation: AggregationName = "log",
@@ -157,7 +157,9 @@ class GOODFormer(GraphModel):
             Literal["linear", "xavier"],
             Field(description="Initial weights of GPS attention: as in nn.Linear, or as in nn.MultiheadAttention."),
         ] = "linear",
-        bounded: Annotated[bool, Field(description="Scores from unit-length queries and keys.")] = False,
+        bounded: Annotated[
+            bool, Field(description="Bound the scores by normalising queries and keys to unit length.")
+        ] = False,
         scoring: Annotated[
             Literal["attention", "inner", "generator"],
             Field(
@@ -173,13 +175,14 @@ class GOODFormer(GraphModel):
                 "edges, as in GIL."
             ),
         ] = "logit",
-        kept_share: Annotated[float, Field(gt=0, le=1, description="Share of edges the mask top keeps.")] = 0.6,
+        kept_share: Annotated[float, Field(gt=0, le=1, description="Share of edges kept if mask is top.")] = 0.6,
         sample: Annotated[
             Literal["none", "soft", "hard"],
             Field(description="Draw the mask in training: not at all, binary concrete, or 0 and 1 straight-through."),
         ] = "none",
         values: Annotated[
-            Literal["trunk", "inputs"], Field(description="What the halves are computed from.")
+            Literal["trunk", "inputs"],
+            Field(description="What the halves are computed from: trunk embeddings Z, or node inputs."),
         ] = "inputs",
         half: Annotated[
             Literal["sum", "concat"],
@@ -187,7 +190,7 @@ class GOODFormer(GraphModel):
         ] = "sum",
         halves: Annotated[
             Literal["together", "apart"],
-            Field(description="Both halves in one pass with shared BatchNorm statistics, or in a pass each."),
+            Field(description="Both halves in one pass with shared BatchNorm statistics, or each in its own pass."),
         ] = "together",
         encoder: Annotated[
             Literal["residual", "edges"],
@@ -197,7 +200,7 @@ class GOODFormer(GraphModel):
             Literal["shared", "separate"], Field(description="Same random features for both halves, or one draw each.")
         ] = "shared",
         node_weights: Annotated[
-            bool, Field(description="Weigh nodes by their edges' masks in pooling and in the predictor's attention.")
+            bool, Field(description="Weight nodes by their edges' masks in pooling and in the predictor's attention.")
         ] = True,
         predictor: Annotated[
             Literal["gt", "mlp", "disentangler"],
@@ -216,13 +219,15 @@ class GOODFormer(GraphModel):
                 "(joint_descent), or none."
             ),
         ] = "exact",
-        entropy_decay: Annotated[float, Field(ge=0, lt=1, description="Of the running mean of the entropy.")] = 0.99,
+        entropy_decay: Annotated[
+            float, Field(ge=0, lt=1, description="Decay of the running mean of the attention entropy.")
+        ] = 0.99,
     ) -> None:
         super().__init__()
         if dim % heads:
             raise InputError(f"model goodformer: dim = {dim} is not a multiple of heads = {heads}; change one of them.")
         if sample != "none" and mask != "logit":
-            raise InputError(f"model goodformer: sample = {sample} draws the mask logit, not {mask}; set one of them.")
+            raise InputError(f"model goodformer: sample = {sample} needs mask = logit, not {mask}; change one of them.")
         if not target.startswith("laplacian:"):
             raise InputError(f"model goodformer: target = {target!r} is not accepted; give laplacian:k.")
         if explained_by == "second" and predictor != "disentangler":

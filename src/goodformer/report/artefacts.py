@@ -10,7 +10,7 @@ from typing import Any
 
 from goodformer.config.presets import check_budget, presets
 from goodformer.config.run import RunConfig
-from goodformer.registry import InputError, unknown
+from goodformer.errors import InputError, unknown
 from goodformer.report.compare import BUDGET, Comparison
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, TEST_GRAPHS, TRAINING_GRAPHS
 from goodformer.report.rows import ALL, Row
@@ -95,8 +95,8 @@ class Artefact:
     drawn: bool = False
     folders: bool = False
 
-    def tables(self, budget: str | None = None, seeds: int | None = None) -> list[TablePlan]:
-        """Return its tables under all its budgets or under one."""
+    def plans(self, budget: str | None = None, seeds: int | None = None) -> list[TablePlan]:
+        """Return the plans of its tables under all its budgets or under one."""
         if budget is not None:
             check_budget(budget)
         budgets = self.budgets if budget is None else (budget,)
@@ -292,13 +292,19 @@ ARTEFACTS = {
             "found subgraphs beside the true ones",
             _subgraphs,
             (REDUCED,),
-            1,
-            True,
-            True,
+            seeds=1,
+            drawn=True,
+            folders=True,
         ),
-        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or removed", _ablation, EVERY, 1),
+        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or removed", _ablation, EVERY, seeds=1),
         Artefact(
-            "figure-sensitivity", "Figures 3 and 4", "OOD test over the loss weights", _sensitivity, (REDUCED,), 1, True
+            "figure-sensitivity",
+            "Figures 3 and 4",
+            "OOD test over the loss weights",
+            _sensitivity,
+            (REDUCED,),
+            seeds=1,
+            drawn=True,
         ),
         Artefact("table-runtime", "Table 8", "training and inference time of graph transformers", _runtime),
         Artefact("table-shift-level", "Table 7", "SP-Motif at three levels of shift", _shift_level),

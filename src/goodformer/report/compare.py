@@ -16,9 +16,10 @@ from typing import Any
 from goodformer.config.presets import benchmark_keys, check_budget
 from goodformer.config.run import RunConfig, parse_assignment
 from goodformer.data.readers.values import counted
-from goodformer.registry import InputError
+from goodformer.errors import InputError
+from goodformer.report import records
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
-from goodformer.report.records import Record, clock_of, finished, mean_of, records_by_id
+from goodformer.report.records import Record, clock_of, mean_of
 from goodformer.report.rows import ALL, BASELINE, Row
 from goodformer.report.rows import rows as named_rows
 from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
@@ -116,9 +117,8 @@ def plan(
 
 def known_records(comparison: Comparison, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
     """Return the records of a comparison's runs by id, from files of records and from run folders, which win."""
-    wanted = set(comparison.ids.values())
-    found = {one: record for one, record in records_by_id(sources).items() if one in wanted}
-    return found | {run.config.id: run.summary for run in finished(comparison.configs.values(), root) if run.summary}
+    wanted, found = set(comparison.ids.values()), records.known_records(sources, comparison.configs.values(), root)
+    return {one: record for one, record in found.items() if one in wanted}
 
 
 def report(
@@ -218,9 +218,8 @@ def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
 def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, Any] | None]) -> list[Cell]:
     """Return the column of published numbers, each ranked once."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
-    return ranked_once(
-        ranked(cells, chance(report["dataset"]["name"], name)), [row["preset"] for row in report["rows"]]
-    )
+    best = ranked(cells, chance(report["dataset"]["name"], name))
+    return ranked_once(best, [row["preset"] for row in report["rows"]])
 
 
 def ranked_once(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from goodformer.report.artefacts import CONCEPT, ERM_ALIKE, FULL, HIV, MOTIF, OTHERS, REDUCED, SPURIOUS, compared
 from goodformer.report.metrics import METRICS
+from goodformer.report.paper import read_numbers
 from goodformer.report.records import Record, records_by_id
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table
 
@@ -66,18 +63,10 @@ def real_table(sources: Sequence[Path]) -> Table:
 
 def _mean(name: str, records: Sequence[Record], usual: int) -> Cell:
     """Return mean and deviation of a metric, with the number of seeds if it differs from that of the row."""
-    metric = METRICS[name]
-    found = metric.over(records)
-    if not found.known:
+    known = METRICS[name].over(records).known
+    if not known:
         return Cell(ABSENT if records else NOT_RUN)
-    remark = "" if found.known == usual else f"({found.known} of {SEEDS} seeds)"
-    return Cell.mean(found.mean, found.std, metric.digits, remark)
-
-
-@cache
-def _ceilings() -> dict[str, float]:
-    found: dict[str, float] = yaml.safe_load(resources.files("goodformer.report").joinpath("ceilings.yaml").read_text())
-    return found
+    return METRICS[name].cell(records, "" if known == usual else f"({known} of {SEEDS} seeds)")
 
 
 def ceiling(dataset: Mapping[str, Any]) -> float | None:
@@ -87,4 +76,5 @@ def ceiling(dataset: Mapping[str, Any]) -> float | None:
         dataset: All settings of a data set, with its name.
     """
     words = (dataset["name"], dataset.get("domain", dataset.get("bias")), dataset.get("shift"))
-    return _ceilings().get("/".join(str(word) for word in words if word is not None))
+    found: float | None = read_numbers("ceilings.yaml").get("/".join(str(word) for word in words if word is not None))
+    return found

@@ -47,6 +47,11 @@ class Metric:
         """Return mean and deviation over the records that have the metric."""
         return mean_of(self.value(record) for record in records)
 
+    def cell(self, records: Iterable[Record], remark: str = "") -> Cell:
+        """Return mean and deviation over the records that have the metric as a cell."""
+        found = self.over(records)
+        return Cell.mean(found.mean, found.std, self.digits, remark)
+
     def published_cell(self, dataset: Mapping[str, Any], row: str) -> Cell:
         """Return the published number as a cell."""
         mean, std = (*(self.published(dataset, row) or ()), None, None)[:2]

@@ -21,9 +21,9 @@ PAPER_SETTINGS: dict[str, Mapping[str, Any]] = {
 
 
 @cache
-def _numbers() -> dict[str, Any]:
-    """Return the content of ``paper.yaml``."""
-    text = resources.files("goodformer.report").joinpath("paper.yaml").read_text("utf-8")
+def read_numbers(file: str = "paper.yaml") -> dict[str, Any]:
+    """Return the content of a YAML file of this package."""
+    text = resources.files("goodformer.report").joinpath(file).read_text("utf-8")
     tree: dict[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return tree
 
@@ -49,18 +49,18 @@ def leaderboard(dataset: Mapping[str, Any], row: str) -> Pair | None:
 
 def seconds(dataset: Mapping[str, Any], row: str, what: str) -> float | None:
     """Return the paper's seconds per epoch of ``training`` or ``inference``."""
-    found: dict[str, float] = _numbers()["seconds_per_epoch"].get(_key(dataset), {}).get(row, {})
+    found: dict[str, float] = read_numbers()["seconds_per_epoch"].get(_key(dataset), {}).get(row, {})
     return found.get(what)
 
 
 def training_graphs(dataset: Mapping[str, Any]) -> int | None:
     """Return the paper's number of training graphs of a data set."""
-    found: int | None = _numbers()["training_graphs"].get(_key(dataset))
+    found: int | None = read_numbers()["training_graphs"].get(_key(dataset))
     return found
 
 
 def _pair(table: str, dataset: Mapping[str, Any], row: str) -> Pair | None:
-    found = _numbers()[table].get(_key(dataset), {}).get(row)
+    found = read_numbers()[table].get(_key(dataset), {}).get(row)
     return None if found is None else (found[0], found[1])
 
 

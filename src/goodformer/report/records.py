@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from goodformer import files
 from goodformer.config.run import RunConfig
 from goodformer.engine.store import Run
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 Record = Mapping[str, Any]
 """The summary of one run, as ``summary.json`` and ``results/*.jsonl`` hold it."""
@@ -59,6 +59,14 @@ def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
         return []
     runs = [Run(root / config.folder_name) for config in configs]
     return [run for run in runs if run.finished]
+
+
+def known_records(
+    sources: Sequence[Path], configs: Iterable[RunConfig] = (), root: Path | None = None
+) -> dict[str, Record]:
+    """Return records by id, from files and folders of records and from the folders of finished runs, which win."""
+    runs = [] if root is None else finished(configs, root)
+    return records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
 
 
 class Mean(NamedTuple):

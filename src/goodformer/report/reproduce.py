@@ -13,13 +13,13 @@ from typing import Any
 from goodformer.config.run import RunConfig
 from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
-from goodformer.registry import InputError
-from goodformer.report import headline
+from goodformer.errors import InputError
+from goodformer.report import headline, records
 from goodformer.report.artefacts import ARTEFACTS, Artefact, Column, TablePlan
 from goodformer.report.compare import Comparison, ranked_once
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
-from goodformer.report.records import Record, finished, read_lines, records_by_id
+from goodformer.report.records import Record, finished, read_lines
 from goodformer.report.rows import ALL, PAPER, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
@@ -28,10 +28,7 @@ from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
 def known_records(plans: Iterable[TablePlan], sources: Sequence[Path], root: Path | None = None) -> dict[str, Record]:
     """Return all records by id, from files of records and from run folders, which win, with inference times."""
-    found = records_by_id(sources)
-    if root is not None:
-        runs = finished(configs_of(plans).values(), root)
-        found |= {run.config.id: run.summary for run in runs if run.summary}
+    found = records.known_records(sources, configs_of(plans).values(), root)
     times = (line for source in sources for _, line in read_lines(source) if line.get("kind") == INFERENCE)
     return with_times(found, times)
 
@@ -175,11 +172,11 @@ def _entry(column: Column, row: Row, found: Mapping[str, Record]) -> dict[str, A
     comparison, metric = column.comparison, METRICS[column.metric]
     ids = [comparison.ids[row.name, seed] for seed in comparison.seeds if row in comparison.rows]
     done = [found[one] for one in ids if one in found and (column.metric == INFERENCE or trained(found, one))]
-    told = sum(metric.value(record) is not None for record in done)
+    known = sum(metric.value(record) is not None for record in done)
     published = metric.published(comparison.settings, row.published) if column.beside else None
     return {
-        "seeds": told if column.metric == INFERENCE else len(done),
-        "told": told,
+        "seeds": known if column.metric == INFERENCE else len(done),
+        "told": known,
         "of": len(ids),
         **metric.over(done).to_dict(),
         "beside": None if published is None else dict(zip(("mean", "std"), (*published, None), strict=False)),
@@ -251,7 +248,7 @@ def listing(sources: Sequence[Path], root: Path, seeds: int | None = None) -> li
             "place": one.place,
             "about": one.about,
             "runs": ", ".join(
-                f"{budget} {in_words(coverage(one, one.tables(budget, seeds), found, root))}" for budget in one.budgets
+                f"{budget} {in_words(coverage(one, one.plans(budget, seeds), found, root))}" for budget in one.budgets
             ),
         }
         for one in ARTEFACTS.values()
@@ -281,13 +278,13 @@ def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | Non
     """Return the cells of a column, the best ones marked; a metric without ranks is also shown relative to a row."""
     base, cells = entries[unit]["mean"] if unit is not None and not metric.ranked else None, []
     for entry in entries:
-        wanted, told = entry.get("of", 0), entry.get("told", 0)
+        wanted, known = entry.get("of", 0), entry.get("told", 0)
         if entry["mean"] is None:
             cells.append(Cell(NOT_RUN if wanted and not entry["seeds"] else ABSENT))
             continue
         remarks = [f"({entry['mean'] / base:.1f} x)"] if base else []
-        remarks += [f"({told} of {counted(wanted, 'seed')})"] if told != wanted else []
-        cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), complete=told == wanted))
+        remarks += [f"({known} of {counted(wanted, 'seed')})"] if known != wanted else []
+        cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), complete=known == wanted))
     return ranked(cells, level) if metric.ranked else cells
 
 
@@ -376,7 +373,7 @@ def page(sources: Sequence[Path], images: Path) -> str:
     """
     found, sections = known_records([], sources), []
     for one in ARTEFACTS.values():
-        tables = report(one, one.tables(), found)["tables"]
+        tables = report(one, one.plans(), found)["tables"]
         last = {made["title"]: made for made in tables}
         parts = [f"## {one.name}", f"{one.place} of the paper: {one.about}."]
         if (images / f"{one.name}.png").is_file():

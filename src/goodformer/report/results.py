@@ -14,12 +14,14 @@ from typing import Any
 
 from goodformer.config.presets import configure
 from goodformer.config.run import LABELS, RunConfig
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
 from goodformer.report.rows import GNN, PAPER, PLAIN_GNN
 from goodformer.report.table import ABSENT, Cell, Table, insert
 
+MOST_CHANGES = 4
+"""Number of changed settings that a label lists; with more, as after a change of a preset, it only counts them."""
 EMPTY = "No run has been recorded yet; `goodformer runs export` adds finished runs to `results/`."
 BENCHMARK = ("dataset", "domain", "shift", "train_graphs")
 VARIANT = ("measurement", "vectors")
@@ -28,6 +30,8 @@ NAMED = ("name", "domain", "shift", "bias", "larger", *VARIANT)
 """Settings of a data set that do not count as changes of a preset."""
 KEY = ("method", "model", "preset", "budget", "epochs", "selection")
 """Entries that the runs of one row have in common."""
+BESIDE = ("id_test", "ood_val", "precision_at_10", "edge_auc")
+"""Metrics shown after OOD test and the paper's number."""
 SHOWN_ELSEWHERE = (
     *("dataset.name", "dataset.graphs", "model.name", "method.name"),
     *("training.epochs", "training.selection"),
@@ -77,10 +81,9 @@ def _table(benchmark: Key, records: Sequence[Record]) -> Table:
     baselines = [_baseline(key["budget"], groups) for key in keys]
     columns = [
         ("method", [Cell(_label(key)) for key in keys]),
-        ("OOD test", [_mean("ood_test", some) for some in rows]),
+        ("OOD test", [METRICS["ood_test"].cell(some) for some in rows]),
         ("paper", [_published(some[0], key["preset"]) for key, some in zip(keys, rows, strict=True)]),
-        *((METRICS[name].head, [_mean(name, some) for some in rows]) for name in ("id_test", "ood_val")),
-        *((METRICS[name].head, [_mean(name, some) for some in rows]) for name in ("precision_at_10", "edge_auc")),
+        *((metric.head, [metric.cell(some) for some in rows]) for metric in map(METRICS.__getitem__, BESIDE)),
         ("s/epoch (x ERM)", [_cost(some, base) for some, base in zip(rows, baselines, strict=True)]),
     ]
     columns = [(head, cells) for head, cells in columns if any(cell.text != ABSENT for cell in cells)]
@@ -118,17 +121,20 @@ def _changes(record: Record) -> list[str]:
     stored = record.get("config")
     if not stored:
         return []
+    content = {name: value for name, value in stored.items() if name not in ("seed", *LABELS)}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
     try:
         config = RunConfig.from_dict(stored)
         given = {name: config.dataset[name] for name in NAMED if name in config.dataset}
         parts = (config.method["name"], config.model["name"], config.preset, config.budget)
         own, usual = (_settings(one) for one in (config, configure(given, *parts)))
     except InputError:  # a preset or a setting that no longer exists, or data without usual settings
-        content = {name: value for name, value in stored.items() if name not in ("seed", *LABELS)}
-        return [f"settings {hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]}"]
+        return [f"settings {digest}"]
     names = {path: path.partition(".")[2] for path in own}
     short = {path: name if list(names.values()).count(name) == 1 else path for path, name in names.items()}
     changed = [path for path in own if own[path] != usual.get(path)]
+    if len(changed) > MOST_CHANGES:
+        return [f"{len(changed)} settings changed ({digest})"]
     return [f"{short[path]}={own[path]}" for path in sorted(changed, key=names.__getitem__)]
 
 
@@ -138,12 +144,6 @@ def _settings(config: RunConfig) -> dict[str, Any]:
     parts = ("dataset", "model", "method", "training")
     paths = {f"{part}.{name}": value for part in parts for name, value in tree[part].items()}
     return {path: value for path, value in paths.items() if path not in SHOWN_ELSEWHERE}
-
-
-def _mean(name: str, records: Sequence[Record]) -> Cell:
-    metric = METRICS[name]
-    mean = metric.over(records)
-    return Cell.mean(mean.mean, mean.std, metric.digits)
 
 
 def _published(record: Record, preset: str) -> Cell:

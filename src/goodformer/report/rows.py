@@ -15,7 +15,7 @@ from typing import Any
 
 from goodformer.config.presets import configure, default_model
 from goodformer.config.run import PARTS, RunConfig
-from goodformer.registry import InputError, unknown
+from goodformer.errors import InputError, unknown
 
 METHODS, MODELS = PARTS["method"], PARTS["model"]
 ALL = "all"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from goodformer import files
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 ABSENT, NOT_RUN, FAILED = "-", "not run", "failed"
 GAP = 2

@@ -5,30 +5,29 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from goodformer import files
 from goodformer.engine.store import merge_lines
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report.metrics import entry
-from goodformer.report.records import Record
+from goodformer.report.records import Record, mean_of
 from goodformer.report.table import Cell, Table, insert
 
 KIND = "sureness"
 """Kind of these records, and marker of the tables in a page."""
 SCORES = {
     "energy": "energy of the logits",
-    "doubt": "how small the largest probability is",
+    "doubt": "-log of the largest probability",
     "entropy": "entropy of the prediction",
-    "mahalanobis": "embedding to the nearest class mean",
-    "neighbours": "embedding to the tenth nearest training graph",
+    "mahalanobis": "distance of the embedding to the nearest class mean",
+    "neighbours": "distance of the embedding to the tenth nearest training graph",
     "statistics": "size and degrees, without a model",
     "temperature": "solved attention temperature",
-    "entropy_gap": "attention entropy against that of training",
+    "entropy_gap": "difference of the attention entropy from that in training",
 }
 """Domain scores in the order of tables, with a description; the same names as `goodformer.uncertainty.domain`."""
 BASELINES = ("statistics",)
@@ -84,14 +83,14 @@ def rank(records: Sequence[Record]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys([*SCORES, *(name for record in records for name in record["scores"])]):
         some = [record for record in records if name in record["scores"]]
-        lowest = _known(entry(record, "scores", name, "test", "auroc") for record in some)
+        lowest = [entry(record, "scores", name, "test", "auroc") for record in some]
         rows.append(
             {
                 "score": name,
                 "about": SCORES.get(name, name),
                 "auroc_val": _over_data_sets(some, "scores", name, "val", "auroc"),
                 "auroc": _over_data_sets(some, "scores", name, "test", "auroc"),
-                "lowest": min(lowest, default=None),
+                "lowest": min((value for value in lowest if value is not None), default=None),
                 "fpr95": _over_data_sets(some, "scores", name, "test", "fpr95"),
                 "outside_id": _over_data_sets(some, "scores", name, "id_test", "outside"),
                 "outside": _over_data_sets(some, "scores", name, "test", "outside"),
@@ -106,15 +105,10 @@ def rank(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 def _over_data_sets(records: Sequence[Record], *path: str) -> float | None:
     """Return the mean over data sets of the mean over their runs, so that every data set counts once."""
-    groups: dict[Any, list[float]] = {}
+    groups: dict[Any, list[float | None]] = {}
     for record in records:
-        groups.setdefault(_data_set(record), []).extend(_known([entry(record, *path)]))
-    means = [statistics.fmean(values) for values in groups.values() if values]
-    return statistics.fmean(means) if means else None
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+        groups.setdefault(_data_set(record), []).append(entry(record, *path))
+    return mean_of(mean_of(values).mean for values in groups.values()).mean
 
 
 def _data_set(record: Record) -> tuple[Any, ...]:
@@ -130,8 +124,8 @@ def verdict(records: Sequence[Record]) -> str:
     """Return a sentence with the best score and the default one."""
     data_sets = len({_data_set(record) for record in records})
     return (
-        f"Best on OOD validation among the scores that read the model and that all {len(records)} runs on {data_sets} "
-        f"data set{'s' * (data_sets != 1)} have: `{best(records)}`. Default: `{DEFAULT}`."
+        f"Best score on OOD validation, among those that use the model and exist for all {len(records)} runs on "
+        f"{data_sets} data set{'s' * (data_sets != 1)}: `{best(records)}`. Default: `{DEFAULT}`."
     )
 
 
@@ -172,11 +166,9 @@ def _per_method(groups: Mapping[tuple[str, ...], Sequence[Record]], columns: Map
     """Return one row per data set, method and model: means over runs of the entries at some paths."""
     rows = []
     for (dataset, domain, shift, method, model), records in groups.items():
-        values = [_known(entry(record, *path) for record in records) for path in columns.values()]
-        cells = [Cell.mean(statistics.fmean(known) if known else None, digits=3) for known in values]
-        rows.append(
-            [Cell(" / ".join((dataset, domain, shift))), Cell(method), Cell(model), Cell.of(len(records)), *cells]
-        )
+        means = (mean_of(entry(record, *path) for record in records).mean for path in columns.values())
+        names = Cell(" / ".join((dataset, domain, shift))), Cell(method), Cell(model), Cell.of(len(records))
+        rows.append([*names, *(Cell.mean(mean, digits=3) for mean in means)])
     return Table(["data set", "method", "model", "runs", *columns], rows)
 
 

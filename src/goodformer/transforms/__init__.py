@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from goodformer.registry import unknown
+from goodformer.errors import unknown
 from goodformer.spec import Encoding
 from goodformer.transforms import closed_walks as _closed_walks
 from goodformer.transforms import laplacian as _laplacian
@@ -20,7 +20,16 @@ ENCODINGS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "closed_walks": _closed_walks.closed_walks,
     "cycle_walks": _closed_walks.cycle_walks,
 }
-"""Name -> function (edge_index (2, E) global, ptr (B + 1,), width) -> (N, width)."""
+"""Functions by name, all with the same arguments and result.
+
+Args:
+    edge_index: Edges (2, E) in global node numbers.
+    ptr: First node of each graph, and the number of nodes (B + 1,).
+    width: Number of columns k.
+
+Returns:
+    Encoding (N, k), float32.
+"""
 
 VERSIONS: dict[str, int] = {
     "laplacian": _laplacian.VERSION,

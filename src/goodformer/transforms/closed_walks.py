@@ -20,14 +20,6 @@ def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
 
     Such a walk takes r steps, returns to its start and never immediately reverses a step. Its last step may reverse its
     first: the walk then has a tail, which leads to a cycle and back. On a tree every count is 0.
-
-    Args:
-        edge_index: Edges (2, E) in global node numbers.
-        ptr: First node of each graph, and the number of nodes (B + 1,).
-        width: Number of lengths k.
-
-    Returns:
-        Encoding (N, k), float32.
     """
     return _encoded(closed_walk_counts, edge_index, ptr, width)
 
@@ -38,14 +30,6 @@ def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Their last step does not reverse their first, so they stay closed from any starting point. A node on no cycle, and
     on no path between two cycles, has counts of 0 even next to a cycle. Unlike closed walks, they do not reveal a motif
     at the nodes around it.
-
-    Args:
-        edge_index: Edges (2, E) in global node numbers.
-        ptr: First node of each graph, and the number of nodes (B + 1,).
-        width: Number of lengths k.
-
-    Returns:
-        Encoding (N, k), float32.
     """
     return _encoded(cycle_walk_counts, edge_index, ptr, width)
 

@@ -18,14 +18,6 @@ def laplacian(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     Column j holds the unit eigenvector of the (j+2)-th smallest eigenvalue, orthogonal to the constant vector even if
     the graph is disconnected. A graph of n nodes has n - 1 of them; further columns are zero. The sign makes the sum of
     cubes positive, or, if that is zero, the first non-zero entry. For a repeated eigenvalue the basis is arbitrary.
-
-    Args:
-        edge_index: Edges (2, E) in global node numbers.
-        ptr: First node of each graph, and the number of nodes (B + 1,).
-        width: Number of columns k.
-
-    Returns:
-        Encoding (N, k), float32.
     """
     encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
     for chunk in chunks(edge_index, ptr):

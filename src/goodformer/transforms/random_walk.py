@@ -17,14 +17,6 @@ def random_walk(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
     """Return the probabilities that a random walk is at its start after s = 2, ..., k + 1 steps: diag (D^-1 A)^s.
 
     One step never returns and is left out. An isolated node gets zeros.
-
-    Args:
-        edge_index: Edges (2, E) in global node numbers.
-        ptr: First node of each graph, and the number of nodes (B + 1,).
-        width: Number of step counts k.
-
-    Returns:
-        Encoding (N, k), float32.
     """
     encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
     for chunk in chunks(edge_index, ptr):

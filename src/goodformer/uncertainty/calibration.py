@@ -34,7 +34,7 @@ def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[float, tuple[str, 
     if _all_right(task, logits, y):
         return t, ("no validation errors: confidence is capped by the sample size.",)
     if t >= HOTTEST * (1 - 1e-9):
-        return t, (f"predictions do not fit the validation labels: logits are divided by {HOTTEST:g}, the maximum.",)
+        return t, (f"predictions are uninformative on ID validation: the temperature is {HOTTEST:g}, its maximum.",)
     return t, ()
 
 

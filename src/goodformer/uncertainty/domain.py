@@ -139,17 +139,21 @@ def _embedding(seen: Seen) -> Tensor:
 
 DOMAIN_SCORES: dict[str, DomainScore] = {
     "energy": DomainScore("energy of the logits", energy),
-    "doubt": DomainScore("how small the largest probability is", doubt),
+    "doubt": DomainScore("-log of the largest probability", doubt),
     "entropy": DomainScore("entropy of the prediction", entropy),
     "mahalanobis": DomainScore(
-        "embedding to the nearest class mean", mahalanobis, learn_mahalanobis, trains=True, embeds=True
+        "distance of the embedding to the nearest class mean", mahalanobis, learn_mahalanobis, trains=True, embeds=True
     ),
     "neighbours": DomainScore(
-        "embedding to the tenth nearest training graph", neighbours, learn_neighbours, trains=True, embeds=True
+        "distance of the embedding to the tenth nearest training graph",
+        neighbours,
+        learn_neighbours,
+        trains=True,
+        embeds=True,
     ),
     "statistics": from_median(lambda seen: seen.statistics, "size and degrees, without a model", baseline=True),
     "temperature": from_signal("log_temperature", "solved attention temperature"),
-    "entropy_gap": from_signal("entropy_gap", "attention entropy against that of training"),
+    "entropy_gap": from_signal("entropy_gap", "difference of the attention entropy from that in training"),
 }
 
 

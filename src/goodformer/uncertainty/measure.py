@@ -8,11 +8,9 @@ from typing import Any
 import torch
 
 from goodformer.data import load_benchmark
-from goodformer.engine.record import identity, machine, source_commit, versions
+from goodformer.engine.record import identity, provenance
 from goodformer.engine.store import Run
-from goodformer.engine.weights import ModelFile, load_weights
-from goodformer.methods.base import Method
-from goodformer.registry import InputError, unknown
+from goodformer.engine.weights import load_weights
 from goodformer.spec import SPLITS, Task
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.conformal import coverage
@@ -29,7 +27,9 @@ MEASURED = ("id_test", "val", "test")
 LEVEL = 0.9
 
 
-def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
+def measure_run(
+    run: Run, weights: str = "best", alpha: float = 0.05, level: float = LEVEL, save: bool = False
+) -> dict[str, Any]:
     """Measure calibration, domain scores and conformal sets of a run, as one record.
 
     Everything is fitted to training and ID validation graphs. ID test, OOD validation and OOD test are only measured;
@@ -40,13 +40,17 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
         weights: ``best`` or ``last``.
         alpha: Share of usual graphs that may be flagged as outside the domain.
         level: Level of the conformal sets.
+        save: Whether to write the uncertainty beside the weights, so that predictions include it.
     """
-    method, _ = _load(run, weights)
+    folder = run.weights(weights)
+    method, file = load_weights(folder)
     benchmark = load_benchmark(**run.config.dataset).with_encodings(method.encodings)
     check_validation(benchmark.splits["id_val"])
     graphs = {split: part for split, part in benchmark.splits.items() if len(part)}
     graphs["train"] = sample(graphs["train"])
     seen = {split: observe(method, graphs[split]) for split in SPLITS if split in graphs}
+    if save:
+        Uncertainty.learn(benchmark.task, seen["train"], seen["id_val"], alpha=alpha).save(folder, file.sha256)
     return {
         "kind": KIND,
         **identity(run.config, benchmark),
@@ -54,9 +58,7 @@ def measure_run(run: Run, weights: str = "best", alpha: float = 0.05, level: flo
         "epochs": len(run.epochs),
         "graphs": {split: len(seen[split]) if split in seen else 0 for split in SPLITS},
         **measure(benchmark.task, seen, alpha, level),
-        "commit": source_commit(),
-        "versions": versions(),
-        "machine": machine(),
+        **provenance(),
     }
 
 
@@ -91,20 +93,3 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
         "conformal": {split: coverage(task, default.sets(z, level), y) for split, (z, y) in labelled.items()},
         "notes": list(default.notes),
     }
-
-
-def save(run: Run, weights: str = "best", alpha: float = 0.05, score: str = DEFAULT) -> Uncertainty:
-    """Fit the uncertainty of a run and write it beside the weights, so that predictions include it."""
-    method, file = _load(run, weights)
-    splits = load_benchmark(**run.config.dataset).with_encodings(method.encodings).splits
-    found = Uncertainty.fit(method, sample(splits["train"]), splits["id_val"], score, alpha)
-    found.save(run.folder / weights, file.sha256)
-    return found
-
-
-def _load(run: Run, weights: str) -> tuple[Method, ModelFile]:
-    if weights not in ("best", "last"):
-        raise unknown("weights", weights, ("best", "last"))
-    if not (run.folder / weights).is_dir():
-        raise InputError(f"{run.folder} has no weights yet; train it for at least one epoch.")
-    return load_weights(run.folder / weights)

@@ -55,7 +55,7 @@ def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: i
     positions, parts = [], []
     for places, batch, prediction in infer(method, graphs, batch_size):
         positions.append(places)
-        parts.append(look(method, batch, prediction, embeds))
+        parts.append(observe_batch(method, batch, prediction, embeds))
     embeddings = [part.embedding for part in parts if part.embedding is not None]
     labels = [part.y for part in parts if part.y is not None]
     joined = Seen(
@@ -68,13 +68,12 @@ def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: i
     return joined.take(torch.cat(positions).argsort())
 
 
-def look(method: Method, batch: Batch, prediction: Prediction, embeds: bool) -> Seen:
-    """Return the outputs for one batch; a method that does not return its embedding needs a second pass for it."""
+def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: bool) -> Seen:
+    """Return the outputs for one batch; the embedding takes a second pass if the method does not return it."""
     embedding = prediction.embedding if embeds else None
     if embeds and embedding is None:
         with torch.no_grad():
-            there = batch.to(next(method.parameters()).device)
-            embedding = method.model.readout(method.model(there), there)
+            embedding = method.model.readout(method.model(batch), batch)
 
     def plain(value: Tensor) -> Tensor:
         return value.detach().cpu().double()

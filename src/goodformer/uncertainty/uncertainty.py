@@ -5,23 +5,23 @@ All three are fitted to held-out graphs that are distributed like the training g
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import safetensors
-import safetensors.torch
 import torch
 from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
 from goodformer import files
 from goodformer.data.graphs import GraphSet
+from goodformer.data.readers.values import counted
+from goodformer.engine.weights import DERIVED, read_format, read_tensors, write_tensors
+from goodformer.errors import InputError, check_name
 from goodformer.methods.base import Method, class_scores
-from goodformer.registry import InputError, first_mistake, unknown
+from goodformer.settings import first_mistake
 from goodformer.spec import Task
 from goodformer.uncertainty.calibration import calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, thresholds
@@ -37,7 +37,7 @@ in the choice.
 """
 
 FORMAT, VERSION = "goodformer-sureness", 1
-DESCRIPTION, TENSORS = "sureness.json", "sureness.safetensors"
+DESCRIPTION, TENSORS = DERIVED
 REPAIR = "restore it, or remove both sureness files and fit again"
 
 
@@ -69,7 +69,7 @@ class Uncertainty:
 
     @classmethod
     def fit(cls, method: Method, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
-        """Fit all three parts to graphs that carry the method's encodings.
+        """Fit calibration, domain score and conformal sets to graphs that carry the method's encodings.
 
         Args:
             method: A trained method.
@@ -86,10 +86,10 @@ class Uncertainty:
 
     @classmethod
     def learn(cls, task: Task, train: Seen, id_val: Seen, score: str = DEFAULT, alpha: float = 0.05) -> Self:
-        """Fit all three parts to outputs that are already computed; see `fit`."""
+        """Fit the same to outputs that are already computed; see `fit`."""
         chosen = _check(score, alpha)
         if score not in available(id_val):
-            raise InputError(f"this method has no score {score}; choose one of {', '.join(available(id_val))}.")
+            raise InputError(f"this method has no domain score {score}; choose one of {', '.join(available(id_val))}.")
         learnt = chosen.learn(task, train if chosen.trains else id_val)
         state = {name: value.contiguous() for name, value in learnt.items()}  # the layout that loading gives
         reference = _rankable(chosen.measure(task, state, id_val)).sort().values
@@ -97,8 +97,8 @@ class Uncertainty:
         y = torch.full(unlabelled, math.nan) if id_val.y is None else id_val.y
         temperature, notes = calibrate(task, id_val.logits, y)
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
-            graphs = f"{len(reference)} validation graph{'s' * (len(reference) != 1)}"
-            notes += (f"no graph can be flagged as outside at alpha {alpha:g}: {graphs} are too few.",)
+            few = counted(len(reference), "validation graph")
+            notes += (f"no graph can be flagged as outside at alpha {alpha:g}: {few} are too few.",)
         rows, counts = conformity(task, id_val.logits / temperature, y)
         return cls(task, temperature, score, alpha, reference, state, rows, counts, notes)
 
@@ -144,7 +144,7 @@ class Uncertainty:
         files.make_folder(place)
         tensors = {"reference": self.reference, "conformity": self.conformity, "counts": self.counts}
         tensors |= {f"state/{name}": value for name, value in self.state.items()}
-        content = safetensors.torch.save({name: value.clone().contiguous() for name, value in tensors.items()})
+        sha256 = write_tensors(place / TENSORS, tensors)
         description = _Description(
             format=FORMAT,
             version=VERSION,
@@ -154,9 +154,8 @@ class Uncertainty:
             alpha=self.alpha,
             notes=self.notes,
             weights=weights,
-            sha256=hashlib.sha256(content).hexdigest(),
+            sha256=sha256,
         )
-        files.write_bytes(place / TENSORS, content)
         files.write_json(place / DESCRIPTION, description.model_dump(mode="json"))
         return place
 
@@ -165,7 +164,7 @@ class Uncertainty:
         """Read what `save` wrote; raise if it belongs to other ``weights``. No code is executed."""
         place = Path(folder)
         description = _read_description(place / DESCRIPTION, weights)
-        tensors = _read_tensors(place / TENSORS, description.sha256)
+        tensors = read_tensors(place / TENSORS, description.sha256, REPAIR)
         state = {name.partition("/")[2]: value for name, value in tensors.items() if name.startswith("state/")}
         missing = [name for name in ("reference", "conformity", "counts") if name not in tensors]
         if missing:
@@ -199,8 +198,7 @@ class _Description(BaseModel):
 
 def _check(score: str, alpha: float) -> DomainScore:
     """Return the domain score of that name; raise if the name or alpha is invalid."""
-    if score not in DOMAIN_SCORES:
-        raise unknown("domain score", score, DOMAIN_SCORES)
+    check_name("domain score", score, DOMAIN_SCORES)
     if not 0 < alpha < 1:
         raise InputError(f"alpha = {alpha:g} is out of range; give a share between 0 and 1, e.g. 0.05.")
     return DOMAIN_SCORES[score]
@@ -219,31 +217,12 @@ def _rankable(values: Tensor) -> Tensor:
 
 def _read_description(path: Path, weights: str | None) -> _Description:
     """Read and check the description."""
-    found = files.read_json(path)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"{path} was not written by goodformer; {REPAIR}.")
-    if found.get("version") != VERSION:
-        raise InputError(f"{path} has version {found.get('version')!r}; this goodformer reads version {VERSION}.")
+    found = read_format(path, FORMAT, VERSION, REPAIR)
     try:
         description = _Description.model_validate(found)
     except ValidationError as error:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
-    if description.score not in DOMAIN_SCORES:
-        raise unknown(f"domain score in {path}", description.score, DOMAIN_SCORES)
+    check_name(f"domain score in {path}", description.score, DOMAIN_SCORES)
     if weights is not None and description.weights not in (None, weights):
         raise InputError(f"{path} belongs to other weights; {REPAIR}.")
     return description
-
-
-def _read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    """Read and check the tensors."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); {REPAIR}.") from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise InputError(f"{path} is truncated or belongs to another model; {REPAIR}.")
-    try:
-        return dict(safetensors.torch.load(content))
-    except safetensors.SafetensorError:
-        raise InputError(f"{path} is not a safetensors file; {REPAIR}.") from None

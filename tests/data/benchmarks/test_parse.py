@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 
 import goodformer
 from goodformer.data.benchmarks import parse as parsing
-from goodformer.data.benchmarks.parse import find_model, identity, load_model, parse, sentence_graphs, tree_edges
+from goodformer.data.benchmarks.parse import find_model, identity, load_model, parse, tree_edges
 from goodformer.data.graphs import GraphSet
 from goodformer.registry import InputError
 
@@ -97,7 +97,7 @@ def check_against_docs(graphs: GraphSet, docs: list[Doc]) -> None:
 
 def test_graphs_are_spacys_tokens_heads_and_vectors(tiny: Language) -> None:
     docs = [tiny(" ".join(text.split())) for text in TEXTS]
-    graphs = sentence_graphs(TEXTS, "en_tiny")
+    graphs = parse(TEXTS, "en_tiny").with_vectors()
     check_against_docs(graphs, docs)
     assert graphs.sizes.tolist() == [5, 1, 12, 11, 6]
     assert graphs.node["x"].dtype == torch.float32
@@ -105,13 +105,13 @@ def test_graphs_are_spacys_tokens_heads_and_vectors(tiny: Language) -> None:
 
 
 def test_a_word_without_vector_is_zeros(tiny: Language) -> None:
-    x = sentence_graphs(["unheard film", "good"], "en_tiny").node["x"]
+    x = parse(["unheard film", "good"], "en_tiny").with_vectors().node["x"]
     assert x[0].abs().sum() == 0
     assert (x[1:].abs().sum(1) > 0).all()
 
 
 def test_a_single_word_has_no_edge(tiny: Language) -> None:
-    graphs = sentence_graphs(["good", "bad"], "en_tiny")
+    graphs = parse(["good", "bad"], "en_tiny").with_vectors()
     assert graphs.edge["index"].shape == (2, 0)
     assert graphs.edge_ptr.tolist() == [0, 0, 0]
 
@@ -119,7 +119,7 @@ def test_a_single_word_has_no_edge(tiny: Language) -> None:
 def test_more_texts_than_a_batch_keep_their_order(tiny: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsing, "BATCH", 3)
     texts = [" ".join(["good"] * (1 + number % 5)) for number in range(20)]
-    assert sentence_graphs(texts, "en_tiny").sizes.tolist() == [1 + number % 5 for number in range(20)]
+    assert parse(texts, "en_tiny").with_vectors().sizes.tolist() == [1 + number % 5 for number in range(20)]
 
 
 def test_some_rows_with_vectors_are_those_rows(tiny: Language) -> None:
@@ -179,7 +179,7 @@ def test_an_installed_model_goes_before_the_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("GOODFORMER_TEXT_MODEL", str(tmp_path / "nowhere"))
     assert find_model("en_tiny") == package
-    assert sentence_graphs(["a good film"], "en_tiny").sizes.tolist() == [3]
+    assert parse(["a good film"], "en_tiny").with_vectors().sizes.tolist() == [3]
 
 
 def test_identity_tells_versions_but_not_places_apart(tmp_path: Path) -> None:
@@ -195,15 +195,15 @@ def test_parsed_sentences_are_kept_and_need_no_spacy(
 ) -> None:
     monkeypatch.setattr(parsing, "WORTH_KEEPING", 3)
     monkeypatch.setenv("GOODFORMER_CACHE", str(tmp_path / "cache"))
-    made = sentence_graphs(TEXTS, "en_tiny").tensors()
+    made = parse(TEXTS, "en_tiny").with_vectors().tensors()
     elsewhere = tiny_model(tmp_path / "elsewhere")
     monkeypatch.setenv("GOODFORMER_TEXT_MODEL", str(elsewhere))
     monkeypatch.setitem(sys.modules, "spacy", None)
-    kept = sentence_graphs(TEXTS, "en_tiny").tensors()
+    kept = parse(TEXTS, "en_tiny").with_vectors().tensors()
     assert all(torch.equal(made[name], kept[name]) and made[name].dtype == kept[name].dtype for name in made)
     parsing._loaded.cache_clear()
     with pytest.raises(InputError, match="needs spaCy"):
-        sentence_graphs(TEXTS[::-1], "en_tiny")
+        parse(TEXTS[::-1], "en_tiny").with_vectors()
 
 
 # What is refused ----------------------------------------------------------------------------------------------------
@@ -212,20 +212,20 @@ def test_parsed_sentences_are_kept_and_need_no_spacy(
 @pytest.mark.parametrize("text", ["", " \n", None, 3])
 def test_an_empty_text_is_named_by_its_row(tiny: Language, text: object) -> None:
     with pytest.raises(InputError, match=r"^text 1 is .*needs at least one word"):
-        sentence_graphs(["good", text], "en_tiny")  # type: ignore[list-item]
+        parse(["good", text], "en_tiny").with_vectors()  # type: ignore[list-item]
 
 
 def test_one_text_alone_or_none_is_refused(tiny: Language) -> None:
     with pytest.raises(InputError, match="put it in a list"):
-        sentence_graphs("good film", "en_tiny")
+        parse("good film", "en_tiny").with_vectors()
     with pytest.raises(InputError, match="the list of texts is empty"):
-        sentence_graphs([], "en_tiny")
+        parse([], "en_tiny").with_vectors()
 
 
 def test_without_spacy_one_sentence_says_what_to_install(tiny: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(InputError, match=r'pip install "goodformer\[text\]"'):
-        sentence_graphs(["good"], "en_tiny")
+        parse(["good"], "en_tiny").with_vectors()
     monkeypatch.delenv("GOODFORMER_TEXT_MODEL")
     with pytest.raises(InputError, match=r'pip install "goodformer\[text\]"'):
         find_model("en_tiny")
@@ -234,29 +234,29 @@ def test_without_spacy_one_sentence_says_what_to_install(tiny: Language, monkeyp
 def test_a_model_that_is_not_there_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOODFORMER_TEXT_MODEL", raising=False)
     with pytest.raises(InputError, match=r"spacy download en_none, or set GOODFORMER_TEXT_MODEL"):
-        sentence_graphs(["good"], "en_none")
+        parse(["good"], "en_none").with_vectors()
 
 
 def test_another_model_in_the_folder_is_refused(tiny: Language) -> None:
     with pytest.raises(InputError, match=r"holds the spaCy model en_tiny, not en_other"):
-        sentence_graphs(["good"], "en_other")
+        parse(["good"], "en_other").with_vectors()
 
 
 def test_a_model_without_vectors_or_parser_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no word vectors"):
-        sentence_graphs(["good film"], str(tiny_model(tmp_path / "a", vectors=False)))
+        parse(["good film"], str(tiny_model(tmp_path / "a", vectors=False))).with_vectors()
     with pytest.raises(InputError, match="did not parse 'good film'; use a model with a dependency parser"):
-        sentence_graphs(["good film"], str(tiny_model(tmp_path / "b", heads=False)))
+        parse(["good film"], str(tiny_model(tmp_path / "b", heads=False))).with_vectors()
 
 
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path / "a")
     (folder / "config.cfg").write_text("[nlp]\nlang = 3\n")
     with pytest.raises(InputError, match="cannot be loaded"):
-        sentence_graphs(["good film"], str(folder))
+        parse(["good film"], str(folder)).with_vectors()
     (folder / "meta.json").write_text("{")
     with pytest.raises(InputError, match="is not a spaCy model"):
-        sentence_graphs(["good film"], str(folder))
+        parse(["good film"], str(folder)).with_vectors()
 
 
 def test_spacy_is_imported_only_inside_functions() -> None:
@@ -303,4 +303,4 @@ def test_the_real_model_with_all_its_parts_gives_the_same_graphs() -> None:
     nlp = load_model(name)
     docs = [nlp(text) for text in texts]
     assert max(sum(token.head.i == token.i for token in doc) for doc in docs) > 1
-    check_against_docs(sentence_graphs(texts, name), docs)
+    check_against_docs(parse(texts, name).with_vectors(), docs)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from goodformer.data.molecule import featurise
 from goodformer.data.readers.collection import Collection, collect
-from goodformer.data.splits.distance import _sentence, distance_report, nearest_similarity, told_apart
+from goodformer.data.splits.distance import _sentence, distance_report, nearest_similarity, separation
 from goodformer.data.splits.domains import NO_RING, by_cluster, by_column, by_scaffold
 from goodformer.data.splits.order import order_of
 from goodformer.data.splits.split import Split
@@ -462,11 +462,11 @@ def test_empty_fingerprints_are_equal() -> None:
 
 def test_a_classifier_tells_apart_what_differs_only() -> None:
     draws = np.random.default_rng(0)
-    same = told_apart(draws.normal(size=(400, 3)), draws.normal(size=(300, 3)))
-    apart = told_apart(draws.normal(size=(400, 3)), draws.normal(size=(300, 3)) + 3)
+    same = separation(draws.normal(size=(400, 3)), draws.normal(size=(300, 3)))
+    apart = separation(draws.normal(size=(400, 3)), draws.normal(size=(300, 3)) + 3)
     assert same == pytest.approx(0.5, abs=0.08)
     assert apart == pytest.approx(1.0, abs=0.01)
-    assert told_apart(np.zeros((400, 1)), np.zeros((3, 1))) is None
+    assert separation(np.zeros((400, 1)), np.zeros((3, 1))) is None
 
 
 def hand_made() -> tuple[Split, Collection, Tensor]:

@@ -15,7 +15,7 @@ from goodformer.data.acquire import PublicFile, obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.molecule import FEATURES, RDKIT, featurise, rejected_note
 from goodformer.data.splits.split import Split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Task
 
 VERSION = 1
@@ -62,14 +62,15 @@ def drug_ood(
         Literal["assay", "scaffold", "size"], Field(description="What shifts: assay, scaffold or number of atoms.")
     ] = "assay",
     noise: Annotated[
-        Literal["core", "refined", "general"], Field(description="How strictly measurements were chosen, core most.")
+        Literal["core", "refined", "general"],
+        Field(description="Strictness of the choice of measurements: core is the strictest."),
     ] = "core",
 ) -> Benchmark:
-    """DrugOOD: molecules and whether they are active; test molecules have unseen assays, scaffolds or sizes.
+    """DrugOOD: molecules and whether they are active; OOD molecules have unseen assays, scaffolds or sizes.
 
     Splits:
-        As in the file: train, iid_val (here id_val), iid_test (id_test), ood_val (val), ood_test (test). The first
-        three share their domains, val and test have others.
+        As in the file: train, iid_val (ID validation), iid_test (ID test), ood_val (OOD validation) and ood_test (OOD
+        test). The first three share their domains; OOD validation and OOD test have others.
     Input:
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
         codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
@@ -78,18 +79,17 @@ def drug_ood(
         logarithm), else 0.
     Task: 1 binary target, ROC-AUC.
     Domain:
-        The file's number of the assay, scaffold or size. ``env``: the training domains numbered from 0,
-        however many.
+        The file's number of the assay, scaffold or size. ``env``: the training domain, numbered from 0.
     Source:
         Ji et al., DrugOOD, AAAI 2023; made from ChEMBL by the project's curator (https://drugood.github.io). The EC50
-        files have a public address; those of the other measurements are fetched or made by hand and put into a folder
-        of data, which is why ec50 is the default although the paper uses ic50.
+        files have a public address; those of other measurements must be put into a data folder by hand. This is why
+        ec50 is the default although the paper uses ic50.
     Licence:
         ChEMBL is under CC BY-SA 3.0; the EC50 files are taken from a repository under MIT.
 
     Statistics (ec50, assay, core): 4,540 / 1,502 / 1,557 / 2,572 / 2,490 graphs, mean nodes 40 / 40 / 40 / 48 / 32,
-    largest 326 / 324 / 321 / 335 / 317; 47 training assays, 46 in val and 101 in test; active are
-    75 / 74 / 74 / 89 / 91 %.
+    largest 326 / 324 / 321 / 335 / 317; 47 assays in training, 46 in OOD validation and 101 in OOD
+    test; 75 / 74 / 74 / 89 / 91 % are active.
     """
     file = f"drugood/lbap_{noise}_{measurement}_{domain}.json"
     by_hand = PublicFile(file, "", None, "the DrugOOD project (https://drugood.github.io)")

@@ -12,10 +12,10 @@ from pydantic import Field
 from torch import Tensor
 
 from goodformer.data.acquire import PublicFile, obtain
-from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmark import HALVED, Benchmark
 from goodformer.data.molecule import FEATURES, RDKIT, featurise, rejected_note
 from goodformer.data.splits.split import Split, concept, covariate, mixed
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Task
 
 VERSION = 1
@@ -46,27 +46,27 @@ def good_hiv(
     ] = "covariate",
     seed: Annotated[int, Field(ge=0, description="Seed of the random part of the split.")] = 0,
 ) -> Benchmark:
-    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; test molecules have unseen scaffolds or sizes.
+    """GOOD-HIV: 41,127 molecules and whether they inhibit HIV; OOD molecules have unseen scaffolds or sizes.
 
     Splits:
         covariate: molecules sorted by scaffold string (or by number of atoms, the largest first), cut at 80 % and 90 %
-        where the next domain begins, then 10 % of all leave train at random as id_val and as id_test. concept: three
+        where the next domain begins; id_val and id_test, 10 % of all each, are drawn from train. concept: three
         groups of training molecules, one of test, and val with the rest; in the first half of the domains (the rows
         sorted by scaffold, or by size with the smallest first) an active molecule is taken into the training groups
-        with probability .95, .9, .85 and an inactive one with the rest to 1, in the second half the other way round,
-        and in test (.95) everything turned. 15 % of these training molecules each are id_val and id_test. none: 60 %
+        with probability .95, .9, .85 and an inactive one with 1 minus that; in the second half it is the reverse, and
+        in test (.95) both are reversed. id_val and id_test are 15 % of these training molecules each. none: 60 %
         train and 10 % each of the others; GOOD has one val and one test of 20 % here, which are halved.
     Input:
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
         codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
     Label:
-        1 where the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
+        1 if the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
     Task: 1 binary target, ROC-AUC.
     Domain:
         scaffold: the number of the Murcko scaffold among all of them in the order of their SMILES, 0 without a ring.
-        size: the number of atoms. ``env``: neighbouring training domains joined to at most ten of about as many
-        molecules each, numbered from 0; under a concept shift the three training groups. GOOD numbers ten random
-        stretches of its shuffled training molecules instead, which are unrelated to the domain.
+        size: the number of atoms. ``env``: neighbouring training domains merged into at most ten environments of
+        similar size, numbered from 0; under a concept shift the three training groups. GOOD's environments are ten
+        random groups of training molecules instead, which are unrelated to the domain.
     Source:
         Wu et al., MoleculeNet, Chemical Science 2018, from the AIDS antiviral screen of the US National Cancer
         Institute; split after Gui et al., GOOD: A Graph Out-of-Distribution Benchmark, NeurIPS 2022.
@@ -92,12 +92,8 @@ def good_hiv(
     split = _split(number, labels, domain, shift, seed)
     recipe: dict[str, Any] = {"name": "good-hiv", "domain": domain, "shift": shift, "seed": seed}
     recipe |= {"file": SOURCE.sha256, "rdkit": RDKIT, "version": VERSION}
-    notes = " ".join(
-        filter(
-            None,
-            [rejected_note(made.rejected, len(smiles), lambda row: f"line {row + 2}"), _moved(split, domain, shift)],
-        )
-    )
+    rejected = rejected_note(made.rejected, len(smiles), lambda row: f"line {row + 2}")
+    notes = " ".join(filter(None, (rejected, _moved(split, domain, shift))))
     splits = split.cut(graphs, y=labels[:, None], domain=number)
     return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe, names)
 
@@ -124,7 +120,7 @@ def _split(number: Tensor, y: Tensor, domain: str, shift: str, seed: int) -> Spl
 def _moved(split: Split, domain: str, shift: str) -> str:
     """Compare the sizes of the splits with the published ones, if these are known."""
     if shift == "none":
-        return "GOOD's validation and test parts are each halved into an ID and an OOD part."
+        return HALVED
     if (domain, shift) not in PUBLISHED:
         return ""
     published, found = PUBLISHED[domain, shift], split.counts().values()

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from goodformer.data.benchmark import Benchmark
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 def memory(

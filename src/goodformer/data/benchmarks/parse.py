@@ -11,9 +11,8 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -87,8 +86,8 @@ class Trees:
         return GraphSet({"x": x}, part.edge, part.graph, part.node_ptr, part.edge_ptr)
 
 
-def sentence_graphs(texts: Sequence[str], model: str = DEFAULT_MODEL) -> GraphSet:
-    """Return one graph per text: its tokens with their word vectors, joined by the dependency parse.
+def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
+    """Return one graph per text: its tokens, joined by the dependency parse; from the cache if parsed before.
 
     Both directions of an edge are stored, ordered by source and target. If a text has several roots (several or broken
     sentences), the further ones are joined to the first, so that every graph is a tree. Any run of white space counts
@@ -101,16 +100,8 @@ def sentence_graphs(texts: Sequence[str], model: str = DEFAULT_MODEL) -> GraphSe
     Raises:
         InputError: A text is empty, spaCy or the model is not there, or the model has no parser or no word vectors.
     """
-    return parse(texts, model).with_vectors()
-
-
-def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
-    """Return the parsed texts, from the cache if they were parsed before by the same model; see `sentence_graphs`."""
     clean = _checked(texts)
-
-    def build() -> dict[str, Tensor]:
-        return _tensors(clean, model)
-
+    build = partial(_tensors, clean, model)
     if len(clean) < WORTH_KEEPING:
         stored = build()
     else:
@@ -140,7 +131,9 @@ def find_model(name: str) -> Path:
             f"spaCy model {name!r} is neither installed nor a folder; run: python -m spacy download {Path(name).name}, "
             f"or set {FOLDER_VARIABLE} to the folder of that model."
         )
-    _check_name(found, name)
+    own = _full_name(found)
+    if name.isidentifier() and own != name:
+        raise InputError(f"{found} holds the spaCy model {own}, not {name}; ask for {own} or give another folder.")
     return found
 
 
@@ -159,13 +152,6 @@ def _full_name(path: Path) -> str:
         return f"{meta['lang']}_{meta['name']}"
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a spaCy model (meta.json: {error}); give the folder of a model.") from None
-
-
-def _check_name(path: Path, name: str) -> None:
-    """Raise an error if the folder holds another model than the one named."""
-    found = _full_name(path)
-    if name.isidentifier() and found != name:
-        raise InputError(f"{path} holds the spaCy model {found}, not {name}; ask for {found} or give another folder.")
 
 
 def _checked(texts: Sequence[str]) -> list[str]:
@@ -226,21 +212,14 @@ def _docs(nlp: Language, texts: list[str]) -> Iterator[Doc]:
     """Yield parsed texts, with a progress bar on a terminal."""
     needless = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory in NEEDLESS]
     docs = nlp.pipe(texts, batch_size=BATCH, disable=needless)
-    with _watched(docs, len(texts)) as watched:
-        yield from watched
-
-
-@contextmanager
-def _watched(docs: Iterable[Doc], total: int) -> Iterator[Iterable[Doc]]:
-    """Yield the same documents, counted by a bar on the error stream if it is a terminal."""
     if not sys.stderr.isatty():
-        yield docs
+        yield from docs
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        yield progress.track(docs, total=total, description="Parsing sentences")
+        yield from progress.track(docs, total=len(texts), description="Parsing sentences")
 
 
 def _annotations(docs: Iterable[Doc], texts: list[str], model: str) -> tuple[npt.NDArray[np.uint64], Ints, Ints]:

@@ -18,12 +18,14 @@ import torch
 from pydantic import Field
 
 from goodformer.data.acquire import PublicFile, obtain
-from goodformer.data.benchmark import Benchmark
+from goodformer.data.benchmark import HALVED, Benchmark
 from goodformer.data.benchmarks.parse import DEFAULT_MODEL, identity, parse
-from goodformer.data.graphs import GraphSet, each_way_once
+from goodformer.data.digest import digest
+from goodformer.data.graphs import GraphSet, both_ways
 from goodformer.data.random import Draws
+from goodformer.data.readers.tu_folder import read_edges, read_owners, whole_numbers
 from goodformer.data.splits.split import Split, concept, covariate, mixed
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 
 Ints = npt.NDArray[np.int64]
@@ -108,11 +110,11 @@ Vectors = Annotated[
     str,
     Field(
         min_length=1,
-        description="A spaCy model with parser and word vectors, or bert for the ready-made graphs.",
+        description="A spaCy model with parser and word vectors, or bert for the published graphs.",
     ),
 ]
 Graphs = Annotated[int | None, Field(ge=100, description="Number of sentences drawn at random; all by default.")]
-Seed = Annotated[int, Field(ge=0, description="Seed of the random draws: sample, id_val and id_test.")]
+Seed = Annotated[int, Field(ge=0, description="Seed of the sample, ID validation and ID test.")]
 
 
 def good_sst2(
@@ -127,28 +129,28 @@ def good_sst2(
 
     Splits:
         covariate: sentences in the order of their length, cut at 50 % and 75 % moved to the next length (train up to
-        7 tokens, val 8 to 14, test from 15 on); 15 % of the short ones each leave as id_val and id_test. concept:
+        7 tokens, val 8 to 14, test from 15 on); id_val and id_test are 15 % of the short ones each. concept:
         lengths of the shorter half go with one class in training and with the other in test. none: 60 % in train,
         10 % in each other split.
     Input:
-        One node per token, with its word vector as x (300 numbers of en_core_web_md; zeros for tokens without vector);
-        one undirected edge per dependency; further roots of a text are joined to the first. With vectors = bert the
+        One node per token, with its word vector as x (300 numbers of en_core_web_md, zeros if there is none);
+        one undirected edge per dependency; further roots of a text are joined to the first. With vectors = bert, the
         published graphs are read instead (768 numbers per node).
     Label:
-        0 negative, 1 positive; the score is accuracy.
+        0 negative, 1 positive.
     Task: 2 classes, accuracy.
     Domain:
-        The number of tokens. ``env``: neighbouring training lengths joined to at most ten of about as many sentences
-        each, numbered from 0; under a concept shift the three groups of training sentences of different bias.
+        The number of tokens. ``env``: neighbouring training lengths merged into at most ten environments of similar
+        size, numbered from 0; under a concept shift the three groups of training sentences of different bias.
     Source:
         Text: SST-2 of Socher et al., Recursive Deep Models for Semantic Compositionality over a Sentiment Treebank,
-        EMNLP 2013, all 70,042 rows of train, dev and test. Ready-made graphs: Graph-SST2 of Yuan et al., Explainability
+        EMNLP 2013, all 70,042 rows of train, dev and test. Published graphs: Graph-SST2 of Yuan et al., Explainability
         in Graph Neural Networks, TPAMI 2022. Splits after Gui et al., GOOD, NeurIPS 2022.
     Licence:
-        Text and ready-made graphs: unknown; ask their authors before passing them on. Model en_core_web_md: MIT.
+        Text and published graphs: unknown; ask their authors before sharing them. Model en_core_web_md: MIT.
 
-    Statistics (covariate, en_core_web_md): 24,729 / 5,299 / 5,299 / 17,214 / 17,501 graphs; published: train 24,744,
-    val 17,206, test 17,490.
+    Statistics (covariate, en_core_web_md): 24,729 / 5,299 / 5,299 / 17,214 / 17,501 graphs; published: training
+    24,744, OOD validation 17,206, OOD test 17,490.
     """
     return _benchmark(SST2, domain, shift, vectors, graphs, seed)
 
@@ -165,25 +167,25 @@ def good_twitter(
 
     Splits:
         covariate: tweets in the order of their length, cut at 50 % and 75 % moved to the next length (train up to
-        22 tokens, val 23 to 27, test from 28 on); 15 % of the short ones each leave as id_val and id_test. concept and
-        none: as `good_sst2`.
+        22 tokens, val 23 to 27, test from 28 on); id_val and id_test are 15 % of the short ones each. concept and none:
+        as `good_sst2`.
     Input:
-        As `good_sst2`; the target of the opinion stands in the text in place of its mark $T$.
+        As `good_sst2`; the placeholder $T$ in the text is replaced by the target of the opinion.
     Label:
-        0 negative, 1 neutral, 2 positive; the score is accuracy.
+        0 negative, 1 neutral, 2 positive.
     Task: 3 classes, accuracy.
     Domain:
         The number of tokens. ``env``: as `good_sst2`.
     Source:
         Text: Dong et al., Adaptive Recursive Neural Network for Target-dependent Twitter Sentiment Classification,
-        ACL 2014, all 6,940 tweets of train and test. Ready-made graphs: Graph-Twitter of Yuan et al., Explainability in
+        ACL 2014, all 6,940 tweets of train and test. Published graphs: Graph-Twitter of Yuan et al., Explainability in
         Graph Neural Networks, TPAMI 2022. Splits after Gui et al., GOOD, NeurIPS 2022.
     Licence:
-        Text: a copy in a repository under MIT; that of the tweets themselves and of the ready-made graphs is unknown.
+        Text: a copy in a repository under MIT; the licence of the tweets and of the published graphs is unknown.
         Model en_core_web_md: MIT.
 
-    Statistics (covariate, en_core_web_md): 2,589 / 554 / 554 / 1,784 / 1,459 graphs; published: train 2,590,
-    val 1,785, test 1,457.
+    Statistics (covariate, en_core_web_md): 2,589 / 554 / 554 / 1,784 / 1,459 graphs; published: training 2,590,
+    OOD validation 1,785, OOD test 1,457.
     """
     return _benchmark(TWITTER, domain, shift, vectors, graphs, seed)
 
@@ -193,7 +195,7 @@ def good_twitter(
 
 def _benchmark(corpus: Corpus, domain: str, shift: str, vectors: str, graphs: int | None, seed: int) -> Benchmark:
     """Return the sentences of a corpus as graphs, split by length."""
-    sentences = (_ready if vectors == READY else _from_text)(corpus, vectors, graphs, seed)
+    sentences = _ready(corpus, graphs, seed) if vectors == READY else _from_text(corpus, vectors, graphs, seed)
     split = _split(sentences, shift, seed)
     env, envs = split.envs()
     splits = {}
@@ -226,7 +228,7 @@ def _split(sentences: Sentences, shift: str, seed: int) -> Split:
 def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int | None) -> str:
     """Return how the data differ from the published ones."""
     if vectors == READY:
-        notes = ["The published graphs, split here: which of them are id_val and id_test differs from GOOD's archive."]
+        notes = ["The published graphs; ID validation and ID test contain other graphs than in GOOD's archive."]
     else:
         notes = [
             f"Graphs built from the text with spaCy's {vectors} (parser and word vectors); the published ones have a "
@@ -236,12 +238,13 @@ def _notes(corpus: Corpus, split: Split, shift: str, vectors: str, graphs: int |
         counts = split.counts()
         sizes = " / ".join(f"{counts[name]:,}" for name in ("train", "val", "test"))
         notes.append(
-            f"Train, val and test have {sizes} graphs, published: {' / '.join(map('{:,}'.format, corpus.published))}."
+            f"Training, OOD validation and OOD test have {sizes} graphs, published: "
+            f"{' / '.join(map('{:,}'.format, corpus.published))}."
         )
     if shift != "concept":
         notes.append("Neighbouring training lengths are merged into at most ten environments.")
     if shift == "none":
-        notes.append("GOOD's validation and test parts are each halved into an ID and an OOD part.")
+        notes.append(HALVED)
     if graphs is not None:
         notes.append(f"A random sample of {len(split):,} sentences.")
     return " ".join(notes)
@@ -328,7 +331,7 @@ def _lines(path: Path) -> list[str]:
 # Ready-made graphs --------------------------------------------------------------------------------------------------
 
 
-def _ready(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sentences:
+def _ready(corpus: Corpus, graphs: int | None, seed: int) -> Sentences:
     """Return the ready-made graphs of a corpus."""
     files = {kind: obtain(source) for kind, source in ready_sources(corpus.ready).items()}
     whole = read_ready_made(files, corpus.classes)
@@ -339,7 +342,7 @@ def _ready(corpus: Corpus, vectors: str, graphs: int | None, seed: int) -> Sente
         return whole.subset(torch.from_numpy(rows[part]))
 
     return Sentences(
-        y, whole.sizes.numpy()[rows], take, {"files": {kind: _digest(path) for kind, path in files.items()}}
+        y, whole.sizes.numpy()[rows], take, {"files": {kind: digest(path) for kind, path in files.items()}}
     )
 
 
@@ -349,43 +352,32 @@ def ready_sources(name: str) -> dict[str, PublicFile]:
     return {kind: PublicFile(file, "", None, READY_ABOUT) for kind, file in files.items()}
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def read_ready_made(files: Mapping[str, Path], classes: int) -> GraphSet:
     """Read graphs in the published format: all nodes and edges of all graphs in a row.
 
     Args:
         files: ``node_indicator`` (N lines: the number of the node's graph, from 1, ascending), ``graph_labels``
-            (R lines), ``edge_index`` (a pair of node numbers a line, from 0 on over all graphs; one or both directions)
-            and ``node_features`` (a pickled numpy array (N, D)).
+            (R lines), ``edge_index`` (one pair of node numbers per line, from 0 over all graphs, in one or both
+            directions) and ``node_features`` (a pickled numpy array (N, D)).
         classes: Number of classes.
 
     Raises:
         InputError: A file does not fit; the sentence names it and the line.
     """
-    graph = _whole_numbers(files["node_indicator"], 1)[:, 0] - 1  # (N,)
-    _check_indicator(graph, files["node_indicator"])
-    y = _whole_numbers(files["graph_labels"], 1)[:, 0]  # (R,)
-    _check_classes(y, int(graph[-1]) + 1, classes, files["graph_labels"])
-    edges = _whole_numbers(files["edge_index"], 2).T  # (2, E)
-    _check_pairs(edges, graph, files["edge_index"])
+    graph = read_owners(files["node_indicator"])  # (N,)
+    path, graphs = files["graph_labels"], int(graph[-1]) + 1
+    y = whole_numbers(path, 1)[:, 0]  # (R,)
+    if len(y) != graphs:
+        raise InputError(f"{path} has {len(y)} lines but there are {graphs} graphs; give one label per graph.")
+    if len(wrong := np.flatnonzero((y < 0) | (y >= classes))):
+        line = int(wrong[0])
+        raise InputError(f"{path} line {line + 1} has class {y[line]}; use 0 to {classes - 1}.")
+    edges = read_edges(files["edge_index"], graph, first=0).T  # (2, e)
     x = read_array(files["node_features"])
     if x.ndim != 2 or len(x) != len(graph):
         raise InputError(f"{files['node_features']} has the shape {x.shape}; {len(graph)} nodes need one row each.")
-    return _ready_graphs(graph, y, edges, x)
-
-
-def _ready_graphs(graph: Ints, y: Ints, edges: Ints, x: npt.NDArray[Any]) -> GraphSet:
-    """Return the graphs with edges ordered by source and target."""
-    chosen, turned = each_way_once(edges, len(graph))
-    u, v = np.where(turned, edges[::-1, chosen], edges[:, chosen])  # (E,), (E,)
-    order = np.lexsort((v, u))
-    u, v = u[order], v[order]
-    ptr = np.searchsorted(graph, np.arange(len(y) + 1))
+    (u, v), _ = both_ways(edges, len(graph))  # (E,), (E,)
+    ptr = np.searchsorted(graph, np.arange(graphs + 1))
     tensor = torch.from_numpy
     return GraphSet(
         {"x": tensor(x).float()},
@@ -394,59 +386,6 @@ def _ready_graphs(graph: Ints, y: Ints, edges: Ints, x: npt.NDArray[Any]) -> Gra
         tensor(ptr),
         tensor(np.searchsorted(u, ptr)),
     )
-
-
-def _whole_numbers(path: Path, columns: int) -> Ints:
-    """Return the integers of a text file (lines, columns), separated by spaces or commas."""
-    rows = path.read_bytes().replace(b",", b" ")
-    try:
-        values = np.array(rows.split(), dtype=np.int64)
-    except (ValueError, OverflowError):
-        values = np.empty(0, dtype=np.int64)
-    lines = rows.rstrip().split(b"\n")
-    if len(values) == 0 or len(values) != columns * len(lines):
-        raise _bad_line(path, lines, columns)
-    return values.reshape(-1, columns)
-
-
-def _bad_line(path: Path, lines: list[bytes], columns: int) -> InputError:
-    """Return the error for the first line without the expected integers."""
-    for number, line in enumerate(lines, start=1):
-        words = line.split()
-        if len(words) != columns or not all(word.lstrip(b"+-").isdigit() for word in words):
-            got = line[:60].decode("utf-8", "replace").strip()
-            return InputError(f"{path}, line {number}: {got!r} is not {columns} integer(s); download the file again.")
-    return InputError(f"{path} holds numbers out of range; download the file again.")
-
-
-def _check_indicator(graph: Ints, path: Path) -> None:
-    """Raise an error unless graphs are numbered without gaps."""
-    steps = np.diff(graph, prepend=-1)
-    wrong = np.flatnonzero((steps < 0) | (steps > 1))
-    if len(wrong) or graph[0] != 0:
-        line = int(wrong[0]) + 1 if len(wrong) else 1
-        raise InputError(f"{path}, line {line}: graph {graph[line - 1] + 1} is out of order; number graphs from 1.")
-
-
-def _check_classes(y: Ints, graphs: int, classes: int, path: Path) -> None:
-    """Raise an error unless there is one valid class per graph."""
-    if len(y) != graphs:
-        raise InputError(f"{path} has {len(y)} lines but there are {graphs} graphs; give one label per graph.")
-    wrong = np.flatnonzero((y < 0) | (y >= classes))
-    if len(wrong):
-        line = int(wrong[0])
-        raise InputError(f"{path}, line {line + 1}: class {y[line]} is not one of 0 to {classes - 1}; correct it.")
-
-
-def _check_pairs(edges: Ints, graph: Ints, path: Path) -> None:
-    """Raise an error unless edges join nodes of the same graph."""
-    inside = ((edges >= 0) & (edges < len(graph))).all(0)  # (E,)
-    u, v = np.where(inside, edges, 0)
-    wrong = np.flatnonzero(~inside | (graph[u] != graph[v]))
-    if len(wrong):
-        line = int(wrong[0])
-        pair = f"{edges[0, line]} {edges[1, line]}"
-        raise InputError(f"{path}, line {line + 1}: nodes {pair} are not nodes of one graph; number all nodes from 0.")
 
 
 ARRAY_PARTS = {
@@ -477,7 +416,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, MemoryError) as error:
         raise InputError(f"{path} is not a pickled array of numbers ({error}); get the published file.") from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds a {type(value).__name__} instead of numbers; get the published file.")
+        raise InputError(f"{path} contains a {type(value).__name__} instead of numbers; get the published file.")
     return value
 
 

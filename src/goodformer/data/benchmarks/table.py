@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -22,12 +21,12 @@ from goodformer.data.readers.collection import Collection, pick
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.rows import read_collection
 from goodformer.data.readers.values import counted
-from goodformer.data.splits.parts import check_taught
+from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import check_not_target, make_split, split_note
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.settings import Computed
-from goodformer.spec import SPLITS, Features, FeatureSpec
+from goodformer.spec import Features, FeatureSpec
 
 VERSION = 4
 """Increased when the same file yields different graphs or splits."""
@@ -49,12 +48,12 @@ def table(
     sha256: Annotated[
         str,
         Computed("goodformer.data.digest:file_digest"),
-        Field(description="Digest of the file; filled in, must match."),
+        Field(description="SHA-256 of the file; computed unless given, and must match."),
     ] = "",
     split_sha256: Annotated[
         str,
         Computed("goodformer.data.digest:split_digest"),
-        Field(description="Digest of the split file; filled in, must match."),
+        Field(description="SHA-256 of the split file; computed unless given, and must match."),
     ] = "",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
@@ -63,12 +62,12 @@ def table(
     content that the file had when the run started: changed content is a different run, and an old run does not accept a
     changed file.
 
-    Splits: rows by the domain that ``split`` names, the first domains train, the last test; ``auto`` takes scaffolds
-        for molecules, sizes otherwise.
-    Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features the file gives them.
-    Label: two values are a binary target, more are classes, several columns are several binary targets.
+    Splits: domains in the order of ``split``, the first for training, the last for OOD test; ``auto`` uses scaffolds
+        for molecules and sizes for other graphs.
+    Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features in the file.
+    Label: two values make a binary target, more make classes, several columns make several binary targets.
     Task: binary targets, ROC-AUC; otherwise classes, accuracy.
-    Domain: what ``split`` names.
+    Domain: the attribute that ``split`` names.
     Source: your file.
     Licence: that of your file.
     Statistics: `goodformer split` prints them together with the distance between training and test.
@@ -80,7 +79,7 @@ def table(
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelledFile:
     """The content of a file: graphs, labels and split.
 
     Attributes:
@@ -100,7 +99,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def benchmark(self) -> Benchmark:
-        """Return the table as a benchmark."""
+        """Return the file as a benchmark."""
         parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
         recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
         recipe |= {"rdkit": molecule.RDKIT, "molecule": molecule.VERSION}
@@ -110,7 +109,7 @@ class Table:
 
 def load_table(
     path: str | Path, smiles: str = "smiles", target: str | Sequence[str] = (), split: str = "auto", seed: int = 0
-) -> Table:
+) -> LabelledFile:
     """Read a file and its labels, and split it; see `table` for the arguments."""
     collection, columns = read_collection(path, smiles)
     check_readable(collection, path)
@@ -119,7 +118,7 @@ def load_table(
     labels = read_labels(pick(columns, targets, str(path)))
     made = make_split(split, collection, columns, labels.y, seed)
     notes = [*labels.notes, split_note(split, collection, columns)]
-    return Table(Path(path), smiles, collection, labels, made, tuple(filter(None, notes)))
+    return LabelledFile(Path(path), smiles, collection, labels, made, tuple(filter(None, notes)))
 
 
 def assemble(
@@ -138,14 +137,12 @@ def assemble(
     if not collection.count == len(labels.y) == len(split):
         counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} split entries"
         raise InputError(f"there are {counts}; give equally many of each.")
-    part = torch.where(labels.labelled, split.part, torch.full_like(split.part, -1))[collection.rows]  # (G,)
     (env, num_envs), rows, own = split.envs(), collection.rows, collection.graphs
     fields = {"y": labels.y[rows], "env": env[rows], "domain": split.domain[rows]}
     graphs = GraphSet(own.node, own.edge, fields, own.node_ptr, own.edge_ptr)
-    places = {one: (part == number).nonzero().flatten() for number, one in enumerate(SPLITS)}
-    splits = {one: graphs.subset(found) for one, found in places.items()}
-    check_taught(splits["train"].graph["y"], labels)
-    left = int((part < 0).sum())
+    splits = {one: graphs.subset(found) for one, found in places_of(split, collection, labels.y).items()}
+    check_training_classes(splits["train"].graph["y"], labels)
+    left = len(collection) - sum(map(len, splits.values()))
     unlabelled = f"{counted(left, 'row')} without a label or domain left out." if left else ""
     return Benchmark(
         name=name,
@@ -173,7 +170,7 @@ def check_readable(collection: Collection, path: str | Path) -> None:
     if collection.rejected and not len(collection):
         raise InputError(
             f"no valid row in {Path(path).name} ({counted(collection.count, 'row')}): "
-            f"{_first(collection.rejected)}; correct the rows, or name the column that holds the molecules."
+            f"{_first(collection.rejected)}; correct the rows, or name the column that contains the molecules."
         )
 
 

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.features import check_features
-from goodformer.data.graphs import GraphSet, each_way_once
+from goodformer.data.graphs import GraphSet, bounds, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.json_lines import table_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 Columns = dict[str, list[Any]]
@@ -110,21 +110,23 @@ def check_molecular(features: FeatureSpec | None, what: str) -> None:
         raise InputError(f"{what}, but the model was trained on other graphs; pass graphs with its training features.")
 
 
-def from_data(graphs: Sequence[Data], features: FeatureSpec | None = None, first: int = 0) -> Collection:
-    """Collect PyG graphs; ``first`` is the number of the first row."""
+def from_data(graphs: Sequence[Data], features: FeatureSpec | None = None) -> Collection:
+    """Collect PyG graphs."""
     bare = not any(isinstance(graph, Data) and graph.x is not None for graph in graphs)
-    joined = GraphSet.from_list([_only_structure(graph, features) for graph in graphs])
-    return from_set(joined, features, bare, first)
+    return from_set(GraphSet.from_list([_only_structure(graph, features) for graph in graphs]), features, bare)
 
 
-def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool, first: int = 0) -> Collection:
+def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool) -> Collection:
     """Collect a set of graphs; ``bare`` means that nodes have no features."""
-    described = features or _described(graphs, bare)
+    described = features
+    if described is None:  # codes or measurements, as the graphs have them
+        node = Features() if bare else _inferred(graphs.node["x"], "x")
+        edge = _inferred(graphs.edge["attr"], "edge_attr") if "attr" in graphs.edge else Features()
+        described = FeatureSpec(node, edge)
     both = both_directions(GraphSet(graphs.node, graphs.edge, {}, graphs.node_ptr, graphs.edge_ptr))
     ready = cast_features(both, described)
     check_features(ready, described, "the graphs")
-    rows = torch.arange(first, first + len(ready))  # (G,)
-    return Collection(ready, described, rows, len(ready))
+    return Collection(ready, described, torch.arange(len(ready)), len(ready))
 
 
 def both_directions(graphs: GraphSet) -> GraphSet:
@@ -139,7 +141,7 @@ def both_directions(graphs: GraphSet) -> GraphSet:
     edge = {name: value.index_select(int(name == "index"), picked) for name, value in graphs.edge.items()}
     edge["index"] = torch.where(flipped, edge["index"].flip(0), edge["index"])  # (2, E)
     counts = torch.from_numpy(np.bincount(graph[chosen], minlength=len(graphs)))
-    return GraphSet(graphs.node, edge, graphs.graph, graphs.node_ptr, torch.nn.functional.pad(counts.cumsum(0), (1, 0)))
+    return GraphSet(graphs.node, edge, graphs.graph, graphs.node_ptr, bounds(counts))
 
 
 def cast_features(graphs: GraphSet, features: FeatureSpec) -> GraphSet:
@@ -208,19 +210,13 @@ def _attribute(values: list[Any], name: str, where: str) -> Tensor | None:
     return table_of([row if isinstance(row, list | tuple) else [row] for row in rows], name, where)
 
 
-def _described(graphs: GraphSet, bare: bool) -> FeatureSpec:
-    """Infer node and edge features from the graphs."""
-    node = Features() if bare else _told(graphs.node["x"], "x")
-    return FeatureSpec(node, _told(graphs.edge["attr"], "edge_attr") if "attr" in graphs.edge else Features())
-
-
-def _told(values: Tensor, name: str) -> Features:
+def _inferred(values: Tensor, name: str) -> Features:
     """Return categorical features for integers, continuous ones for real numbers."""
     if values.is_floating_point():
         return Features.continuous(values.shape[1])
     if values.numel() and (int(values.min()) < 0 or int(values.max()) >= MOST_CODES):
         raise InputError(
-            f"{name} holds integers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
+            f"{name} contains integers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
             f"number codes from 0 and below {MOST_CODES:,}, or use real numbers."
         )
     largest = values.amax(0).tolist() if len(values) else [0] * values.shape[1]
@@ -229,7 +225,11 @@ def _told(values: Tensor, name: str) -> Features:
 
 def joined(parts: Sequence[Collection]) -> Collection:
     """Join collections whose rows follow each other."""
-    features = _common(parts)
+    features, end = parts[0].features, 0
+    for before, after in pairwise(parts):
+        end += before.count
+        node = _merged(features.node, after.features.node, "x", end)
+        features = FeatureSpec(node, _merged(features.edge, after.features.edge, "edge_attr", end))
     graphs = GraphSet.concat([cast_features(part.graphs, features) for part in parts])
     parsed = [part.molecules for part in parts if part.molecules is not None]
     rows = torch.cat([part.rows for part in parts])  # (G,)
@@ -239,21 +239,14 @@ def joined(parts: Sequence[Collection]) -> Collection:
     return Collection(graphs, features, rows, count, rejected, molecules, all(part.as_written for part in parts))
 
 
-def _common(parts: Sequence[Collection]) -> FeatureSpec:
-    """Return features that fit all parts: the most codes of any part, real numbers if one part has them."""
-    merged = parts[0].features
-    for before, after in pairwise(parts):
-        node = _merged(merged.node, after.features.node, "x", before, after)
-        merged = FeatureSpec(node, _merged(merged.edge, after.features.edge, "edge_attr", before, after))
-    return merged
-
-
-def _merged(one: Features, other: Features, name: str, before: Collection, after: Collection) -> Features:
+def _merged(one: Features, other: Features, name: str, end: int) -> Features:
+    """Return features that fit the rows up to ``end`` and those after: the most codes, real numbers if any are real."""
     if one.kind == other.kind == "categorical" and len(one.sizes) == len(other.sizes):
         return Features.categorical(*map(max, one.sizes, other.sizes))
     if ("constant" in (one.kind, other.kind) and one != other) or len(one.sizes) != len(other.sizes):
-        rows = f"rows up to {before.count + int(before.rows[0])}"
-        raise InputError(f"{rows} and later rows differ in {name}; give all graphs the same columns, or none.")
+        raise InputError(
+            f"rows up to {end} and later rows differ in {name}; give all graphs the same columns, or none."
+        )
     return one if one.kind != "categorical" else other
 
 

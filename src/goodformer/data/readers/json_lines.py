@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.features import check_values
-from goodformer.data.graphs import each_way_once
-from goodformer.registry import InputError
+from goodformer.data.graphs import both_ways
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 KEYS = ("edges", "num_nodes", "x", "edge_attr")
@@ -38,7 +37,7 @@ def read_graphs(path: str | Path, features: Features | FeatureSpec | None = None
     spec = features if isinstance(features, FeatureSpec) else FeatureSpec(node=features or Features())
     graphs = [graph_of(row, spec, f"{path} line {number}") for number, row in read_lines(path)]
     if not graphs:
-        raise InputError(f"{path} holds no graph; write one JSON object per line.")
+        raise InputError(f"{path} contains no graph; write one JSON object per line.")
     return graphs
 
 
@@ -100,10 +99,12 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
     nodes = _count(row, ends, x, where)
     if ends.numel() and int(ends.max()) >= nodes:
         raise InputError(f"{where} has an edge to node {int(ends.max())} but {nodes} nodes; number nodes from 0.")
-    index, given = _both(ends, nodes)
+    index, given = map(torch.from_numpy, both_ways(ends.T.numpy(), nodes))
     attr = table_of(row.get("edge_attr"), "edge_attr", where)
     if attr is not None and len(attr) != len(row["edges"]):
-        raise InputError(f"{where} has {len(attr)} rows of edge_attr for {len(row['edges'])} edges; write one each.")
+        raise InputError(
+            f"{where} has {len(attr)} rows of edge_attr for {len(row['edges'])} edges; write one row per edge."
+        )
     data = Data(edge_index=index, num_nodes=nodes)
     if x is None and features is not None and features.node.kind == "constant":
         x = torch.ones(nodes, 1)
@@ -115,8 +116,8 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
 
 def _count(row: Mapping[str, Any], ends: Tensor, x: Tensor | None, where: str) -> int:
     """Return the number of nodes, as given or implied by features or edges."""
-    told = len(x) if x is not None else int(ends.max()) + 1 if ends.numel() else 0
-    nodes = row.get("num_nodes", told)
+    implied = len(x) if x is not None else int(ends.max()) + 1 if ends.numel() else 0
+    nodes = row.get("num_nodes", implied)
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
         raise InputError(f"{where} has num_nodes = {nodes!r}; a graph needs at least one node.")
     return nodes
@@ -130,14 +131,6 @@ def _ends(value: Any, where: str) -> Tensor:
     if not all(type(end) is int and 0 <= end < 2**31 for pair in pairs for end in pair):
         raise InputError(f"{where} has an edge end that is not a node number; number nodes from 0.")
     return torch.tensor(pairs, dtype=torch.long).view(-1, 2)
-
-
-def _both(ends: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the stored edges ordered by their ends (2, E), and the given edge of each (E,)."""
-    chosen, turned = each_way_once(ends.T.numpy(), nodes)
-    u, v = np.where(turned, ends.T.numpy()[::-1, chosen], ends.T.numpy()[:, chosen])
-    order = np.lexsort((v, u))
-    return torch.from_numpy(np.stack([u, v])[:, order]), torch.from_numpy(chosen[order])
 
 
 def table_of(value: Any, name: str, where: str) -> Tensor | None:

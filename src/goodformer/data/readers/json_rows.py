@@ -19,7 +19,7 @@ from goodformer.data.molecule import Rejected
 from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
 from goodformer.data.readers.json_lines import check_keys, columns_of, graph_of, read_lines
 from goodformer.data.readers.values import plain_of, text_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
 
 Lines = Sequence[tuple[int, Any]]
@@ -51,7 +51,10 @@ def survey(path: Path, smiles: str) -> Survey:
     for _, row in read_lines(path):
         graphs = graphs or (isinstance(row, dict) and "edges" in row)
         for name, value in columns_of(row).items():
-            kinds.setdefault(name, set()).update(_kinds(value))
+            kinds.setdefault(name, set())
+            if plain_of(value) is not None:
+                large = isinstance(value, int) and not -LARGEST <= value < LARGEST
+                kinds[name].add(str if large else type(value))
     molecules = smiles in kinds and not graphs
     return Survey(path, {name: _common(found) for name, found in kinds.items()}, smiles if molecules else None)
 
@@ -69,13 +72,6 @@ def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first:
     for number, row in lines:
         check_keys(row, f"{known.path} line {number}")
     return from_smiles([text_of(row.get(known.smiles)) for _, row in lines], features, first)
-
-
-def _kinds(value: Any) -> set[type]:
-    """Return the type of a value; empty if the value is missing."""
-    if plain_of(value) is None:
-        return set()
-    return {str if isinstance(value, int) and not -LARGEST <= value < LARGEST else type(value)}
 
 
 def _common(kinds: set[type]) -> type:
@@ -104,7 +100,7 @@ def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: in
         wrong |= {place: f"line {lines[place][0]} {reason}" for place, reason in _odd_ones(graphs).items()}
     sound = [place for place in graphs if place not in wrong]
     if not sound and features is None:
-        raise InputError(f"{known.path} holds no valid graph ({wrong[min(wrong)]}); correct its lines.")
+        raise InputError(f"{known.path} contains no valid graph ({wrong[min(wrong)]}); correct its lines.")
     made = from_data(_alike([graphs[place] for place in sound]), features) if sound else _none(features)
     rejected = tuple(Rejected(first + place, _shown(lines[place][1]), wrong[place]) for place in sorted(wrong))
     rows = first + torch.tensor(sound, dtype=torch.long)  # (G,)

@@ -6,14 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from goodformer.data.readers.values import number_of, word_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Task
 
 Column = Sequence[Any]
@@ -79,11 +79,6 @@ class Labels:
         """Names of the target columns."""
         return tuple(self.classes)
 
-    @property
-    def labelled(self) -> Tensor:
-        """Which rows have at least one known label (R,)."""
-        return labelled(self.y)
-
 
 def labelled(y: Tensor) -> Tensor:
     """Return which rows of labels (R,) or (R, T) have at least one known label (R,)."""
@@ -104,26 +99,21 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
             of several columns.
     """
     if not columns:
-        raise InputError("no target column given; name at least one column that holds the labels.")
+        raise InputError("no target column given; name at least one column that contains the labels.")
     read = {name: _folded(name, [_value(entry) for entry in column]) for name, column in columns.items()}
-    values, notes = (
-        {name: column for name, (column, _) in read.items()},
-        tuple(note for _, note in read.values() if note),
-    )
+    values = {name: column for name, (column, _) in read.items()}
+    notes = tuple(note for _, note in read.values() if note)
     counts = {name: _counted(name, column) for name, column in values.items()}
-    if len(counts) == 1 and len(next(iter(counts.values()))) > 2:
-        return replace(_multiclass(*next(iter(values.items())), next(iter(counts.values()))), notes=notes)
+    if len(counts) == 1:
+        ((name, column),), ((_, count),) = values.items(), counts.items()
+        if len(count) > 2:
+            _check_classes(name, count)
+            named = tuple(sorted(count, key=_order))
+            y = torch.tensor(_coded(column, named, MISSING), dtype=torch.long)  # (R,)
+            return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes)
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
-
-
-def _multiclass(name: str, column: list[str | None], counts: Counter[str]) -> Labels:
-    """Return labels from one column with more than two values."""
-    _check_classes(name, counts)
-    classes = tuple(sorted(counts, key=_order))
-    y = torch.tensor(_coded(column, classes, MISSING), dtype=torch.long)  # (R,)
-    return Labels(y, Task("multiclass", len(classes), "accuracy"), {name: classes})
 
 
 def _value(entry: Any) -> str | None:
@@ -155,7 +145,7 @@ def _counted(name: str, column: list[str | None]) -> Counter[str]:
     counts = Counter(value for value in column if value is not None)
     if len(counts) < 2:
         only = f"only the value {next(iter(counts))!r}" if counts else "no value"
-        raise InputError(f"target column {name!r} holds {only}; choose a column with at least two different values.")
+        raise InputError(f"target column {name!r} contains {only}; choose a column with at least two different values.")
     return counts
 
 
@@ -164,21 +154,16 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
     if len(values) > 2:
         shown = ", ".join(sorted(values, key=_order)[:4])
         raise InputError(
-            f"target column {name!r} holds {len(values)} different values ({shown}, ...), but each of several target "
-            "columns must hold two; use this column alone or leave it out."
+            f"target column {name!r} contains {len(values)} different values ({shown}, ...), but each of several "
+            "target columns must have two; use this column alone or leave it out."
         )
     first, second = sorted(values, key=_order)
     known = {first.lower(): first, second.lower(): second}
     for zero, one in PAIRS:
         if known.keys() == {zero, one}:
             return known[zero], known[one]
-    return (second, first) if _denies(second, first) else (first, second)
-
-
-def _denies(word: str, other: str) -> bool:
-    """Return whether a word is the negation of the other."""
-    bare = re.sub(r"[ _-]", "", word.lower())
-    return any(bare == prefix + re.sub(r"[ _-]", "", other.lower()) for prefix in NEGATIONS)
+    plain, other = (re.sub(r"[ _-]", "", word.lower()) for word in (first, second))
+    return (second, first) if any(other == prefix + plain for prefix in NEGATIONS) else (first, second)
 
 
 def _check_classes(name: str, counts: Counter[str]) -> None:
@@ -188,7 +173,7 @@ def _check_classes(name: str, counts: Counter[str]) -> None:
     single = sum(count == 1 for count in counts.values())
     if len(counts) > MANY and (fractions or single > len(counts) / 2):
         raise InputError(
-            f"target column {name!r} holds {len(counts):,} different values, which look like measurements or names; "
+            f"target column {name!r} contains {len(counts):,} different values, which look like measurements or names; "
             "choose a column of classes, for example whether the value is above a threshold."
         )
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
@@ -22,12 +22,13 @@ from goodformer.data.readers import json_rows, sdf, tu_folder
 from goodformer.data.readers.collection import Collection, Columns, check_molecular, from_smiles, joined, known_column
 from goodformer.data.readers.json_lines import read_lines
 from goodformer.data.readers.values import plain_of, text_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+PARQUET = ".parquet"
 TABLES = {**DELIMITERS, ".txt": "\t"}
 """Field separators by suffix; spreadsheet programs write tab-separated tables as .txt."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -103,7 +104,7 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
             columns.setdefault(name, []).extend(values)
         parts.append(block.collection)
     if not parts:
-        raise InputError(f"{where} holds no rows; give at least one.")
+        raise InputError(f"{where} contains no rows; give at least one.")
     return joined(parts), columns
 
 
@@ -131,8 +132,7 @@ def _reader(path: Path) -> Read:
             "give that file."
         )
     readers: dict[str, Read] = {
-        **dict.fromkeys(TABLES, _text_blocks),
-        ".parquet": _parquet_blocks,
+        **dict.fromkeys((*TABLES, PARQUET), _table_blocks),
         ".sdf": _sdf_blocks,
         ".jsonl": _json_blocks,
     }
@@ -142,12 +142,13 @@ def _reader(path: Path) -> Read:
     return readers[suffix]
 
 
-def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec | None, where: str) -> Iterator[Block]:
-    """Yield the blocks of a table whose columns come in parts."""
-    check_molecular(features, f"{where} holds molecules")
+def _table_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+    """Yield the rows of a table; its first part is empty, so that a missing column shows even without rows."""
+    check_molecular(features, f"{path} holds molecules")
+    parquet = path.suffix.lower() == PARQUET
     first = 0
-    for columns in parts:
-        known_column(smiles, columns, where)
+    for columns in _parquet_parts(path, size) if parquet else _text_parts(path, size, smiles):
+        known_column(smiles, columns, str(path))
         collection = from_smiles([text_of(value) for value in columns[smiles]], features, first)
         if collection.count:
             yield Block(first, columns, collection)
@@ -155,10 +156,6 @@ def _table_blocks(parts: Iterable[Columns], smiles: str, features: FeatureSpec |
 
 
 # Text -----------------------------------------------------------------------------------------------------------------
-
-
-def _text_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    return _table_blocks(_text_parts(path, size, smiles), smiles, features, str(path))
 
 
 def separator_note(path: str | Path, smiles: str = "smiles") -> str:
@@ -189,19 +186,14 @@ def _delimiter(path: Path, wanted: str) -> str:
 
 
 def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
-    """Yield the columns of a text table, ``size`` rows at a time; at least one part, so that the header is known."""
+    """Yield the columns of a text table, ``size`` rows at a time after an empty part."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     try:
         with _opened(path) as file:
             reader = csv.reader(file, delimiter=_delimiter(path, wanted), strict=True)
             header = _header(next(reader, []), path)
-            rows = _fields(reader, len(header), path)
-            part = list(islice(rows, size))
-            while True:
+            for part in chain([[]], _chunks(_fields(reader, len(header), path), size)):
                 yield {name: [row[place] or None for row in part] for place, name in enumerate(header)}
-                part = list(islice(rows, size))
-                if not part:
-                    return
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
     except UnicodeDecodeError:
@@ -241,12 +233,8 @@ def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
 # Parquet --------------------------------------------------------------------------------------------------------------
 
 
-def _parquet_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
-    return _table_blocks(_parquet_parts(path, size), smiles, features, str(path))
-
-
 def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
-    """Yield the columns of a Parquet file, ``size`` rows at a time."""
+    """Yield the columns of a Parquet file, ``size`` rows at a time after an empty part."""
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -275,7 +263,7 @@ def _values(column: Any) -> list[Any]:
 
 def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
     """Yield the records of an SDF file; their titles are a column, too."""
-    check_molecular(features, f"{path} holds molecules")
+    check_molecular(features, f"{path} contains molecules")
     names = sdf.property_names(path)
     first = 0
     for records in _chunks(sdf.read_records(path), size):
@@ -336,7 +324,7 @@ class RowWriter:
         self.path, self.columns = Path(path), list(columns)
         formats: dict[str, Callable[[Path, list[str], str], _Format]] = {
             **dict.fromkeys(DELIMITERS, _TextFormat),
-            ".parquet": _ParquetFormat,
+            PARQUET: _ParquetFormat,
             ".json": _JsonFormat,
             ".jsonl": _JsonFormat,
         }
@@ -421,13 +409,12 @@ class _ParquetFormat:
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._waiting.append(columns)
         # Blocks wait until every column has a value that shows its type, up to a limit.
-        if self._writer is not None or self._told() or len(self._waiting) > MOST_WAITING:
+        if self._writer is not None or len(self._waiting) > MOST_WAITING or all(map(self._values, self._columns)):
             self._flush()
 
-    def _told(self) -> bool:
-        """Return whether every column has a value in some waiting block."""
-        blocks = self._waiting
-        return all(any(value is not None for block in blocks for value in block[name]) for name in self._columns)
+    def _values(self, name: str) -> list[Any]:
+        """Return the values of a column in the waiting blocks that are not None."""
+        return [value for block in self._waiting for value in block[name] if value is not None]
 
     def _flush(self) -> None:
         import pyarrow as pa  # type: ignore[import-untyped]
@@ -444,17 +431,13 @@ class _ParquetFormat:
     def _type(self, name: str) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        kinds = {type(value) for block in self._waiting for value in block[name] if value is not None}
+        values = self._values(name)
+        kinds = set(map(type, values))
         if kinds == {bool}:
             return pa.bool_()
         if kinds == {int}:
-            return pa.int64() if self._fits(name) else pa.string()
+            return pa.int64() if all(-(2**63) <= value < 2**63 for value in values) else pa.string()
         return pa.float64() if kinds and kinds <= {int, float} else pa.string()
-
-    def _fits(self, name: str) -> bool:
-        """Return whether all integers of a column fit into 64 bits."""
-        numbers = (value for block in self._waiting for value in block[name] if value is not None)
-        return all(-(2**63) <= value < 2**63 for value in numbers)
 
     def close(self) -> None:
         self._flush()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goodformer.data.molecule import FEATURES, featurise_blocks
 from goodformer.data.readers.collection import Collection
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 TITLE = "title"
 """Column with the title of each record, unless a property has the same name."""

@@ -14,10 +14,12 @@ from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.collection import Collection, Columns, from_set
-from goodformer.registry import InputError
+from goodformer.data.readers.values import counted
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
-Table = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 INDICATOR = "_graph_indicator.txt"
 LABEL = "label"
 
@@ -35,20 +37,15 @@ def read(folder: Path, features: FeatureSpec | None = None) -> tuple[Collection,
         features: Expected node and edge features, if known.
     """
     name = _name(folder)
-    graph = _column(folder / f"{name}{INDICATOR}") - 1  # (N,)
-    _check_indicator(graph, folder / f"{name}{INDICATOR}")
-    path = folder / f"{name}_A.txt"
-    edges = _numbers(path, 2).astype(np.int64) - 1  # (E, 2)
-    _check_edges(edges, graph, path)
+    graph = read_owners(folder / f"{name}{INDICATOR}")  # (N,)
+    edges = read_edges(folder / f"{name}_A.txt", graph, first=1)  # (E, 2)
     node = _values(folder, f"{name}_node", len(graph), None if features is None else features.node)
     edge = _values(folder, f"{name}_edge", len(edges), None if features is None else features.edge)
     made = from_set(_graph_set(graph, edges, node, edge), features, node is None)
     return made, _labels(folder / f"{name}_graph_labels.txt", made.count)
 
 
-def _graph_set(
-    graph: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], x: Tensor | None, attr: Tensor | None
-) -> GraphSet:
+def _graph_set(graph: Ints, edges: Ints, x: Tensor | None, attr: Tensor | None) -> GraphSet:
     """Return the graphs, with edges in the order of the file."""
     count = int(graph[-1]) + 1
     node_ptr = np.searchsorted(graph, np.arange(count + 1))
@@ -67,7 +64,7 @@ def _name(folder: Path) -> str:
     found = sorted(folder.glob(f"*{INDICATOR}"))
     if len(found) != 1:
         raise InputError(
-            f"{folder} holds {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
+            f"{folder} contains {len(found)} files NAME{INDICATOR}; give a folder in TU format with NAME_A.txt and one "
             f"NAME{INDICATOR}."
         )
     return found[0].name.removesuffix(INDICATOR)
@@ -78,7 +75,7 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
     attributes = _optional(folder / f"{prefix}_attributes.txt", count)
     codes = _optional(folder / f"{prefix}_labels.txt", count)
     if codes is not None and not np.array_equal(codes, np.floor(codes)):
-        raise InputError(f"{folder / f'{prefix}_labels.txt'} holds a code that is not an integer; correct it.")
+        raise InputError(f"{folder / f'{prefix}_labels.txt'} contains a code that is not an integer; correct it.")
     if attributes is None:
         return None if codes is None else torch.from_numpy(codes.astype(np.int64))
     if codes is None:
@@ -91,7 +88,9 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
 def _one_hot(codes: Tensor, width: int | None, path: Path) -> Tensor:
     """Return codes as one-hot columns; codes beyond ``width`` count as the last."""
     if codes.shape[1] != 1 or (codes.numel() and int(codes.min()) < 0):
-        raise InputError(f"{path} holds several columns or a negative code; write one code per line, numbered from 0.")
+        raise InputError(
+            f"{path} contains several columns or a negative code; write one code per line, numbered from 0."
+        )
     columns = width if width is not None and width > 0 else int(codes.max()) + 1 if codes.numel() else 1
     return torch.nn.functional.one_hot(codes[:, 0].clamp(max=columns - 1), columns).float()
 
@@ -102,54 +101,77 @@ def _labels(path: Path, count: int) -> Columns:
         return {}
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     if len(lines) != count:
-        raise InputError(f"{path} has {len(lines)} labels for {count} graphs; write one a line.")
+        raise InputError(f"{path} has {len(lines)} labels for {count} graphs; write one per line.")
     return {LABEL: list(lines)}
 
 
-def _optional(path: Path, count: int) -> Table | None:
-    """The numbers of a file that may be missing, one row a node or edge."""
+def _optional(path: Path, count: int) -> Floats | None:
+    """Return the numbers of a file that may be missing, one row per node or edge."""
     if not path.is_file():
         return None
     values = _numbers(path)
     if len(values) != count:
-        raise InputError(f"{path} has {len(values)} lines where {count} are expected; write one a node or edge.")
+        raise InputError(f"{path} has {len(values)} lines where {count} are expected; write one per node or edge.")
     return values
 
 
-def _column(path: Path) -> npt.NDArray[np.int64]:
-    return _numbers(path, 1)[:, 0].astype(np.int64)
-
-
-def _numbers(path: Path, width: int | None = None) -> Table:
-    """The numbers of a file, separated by commas or blanks (lines, F)."""
+def _numbers(path: Path) -> Floats:
+    """Return the numbers of a file, separated by commas or blanks (lines, F)."""
     try:
         text = path.read_text(encoding="utf-8").replace(",", " ")
-        values: Table = np.loadtxt(text.splitlines(), ndmin=2) if text.strip() else np.empty((0, width or 1))
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); a folder in TU format must hold it.") from None
+        values: Floats = np.loadtxt(text.splitlines(), ndmin=2) if text.strip() else np.empty((0, 1))
     except ValueError as error:
         raise InputError(f"{path} is not a table of numbers ({str(error).partition(';')[0]}); correct it.") from None
-    if width is not None and values.shape[1] != width:
-        raise InputError(f"{path} has {values.shape[1]} numbers a line where {width} are expected; correct it.")
     return values
 
 
-def _check_indicator(graph: npt.NDArray[np.int64], path: Path) -> None:
-    """Raise an error unless graphs are numbered without gaps."""
+def read_owners(path: Path) -> Ints:
+    """Read the graph of each node (N,), numbered from 0; in the file graphs are numbered from 1, in ascending order."""
+    graph = whole_numbers(path, 1)[:, 0] - 1
     steps = np.diff(graph, prepend=-1)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if not len(graph) or graph[0] != 0 or len(wrong):
         line = int(wrong[0]) + 1 if len(wrong) else 1
         raise InputError(f"{path} line {line} skips a graph number; number graphs from 1 without gaps.")
+    return graph
 
 
-def _check_edges(edges: npt.NDArray[np.int64], graph: npt.NDArray[np.int64], path: Path) -> None:
-    """Raise an error unless every edge joins two nodes of one graph."""
+def read_edges(path: Path, graph: Ints, first: int) -> Ints:
+    """Read edges (E, 2) between nodes of the same graph, numbered from 0.
+
+    Args:
+        path: The file, with one pair of node numbers per line.
+        graph: Graph of each node (N,).
+        first: Number of the first node in the file.
+    """
+    edges = whole_numbers(path, 2) - first
     outside = ((edges < 0) | (edges >= len(graph))).any(1)
     ends = graph[np.clip(edges, 0, len(graph) - 1)]
     wrong = np.flatnonzero(outside | (ends[:, 0] != ends[:, 1]))
     if len(wrong):
-        u, v = edges[wrong[0]] + 1
+        u, v = edges[wrong[0]] + first
         raise InputError(
             f"{path} line {int(wrong[0]) + 1} joins nodes {u} and {v}, which are not nodes of one graph; correct it."
         )
+    return edges
+
+
+def whole_numbers(path: Path, columns: int) -> Ints:
+    """Read the integers of a text file (lines, columns), separated by spaces or commas."""
+    try:
+        content = path.read_bytes().replace(b",", b" ").rstrip()
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); a folder in TU format must hold it.") from None
+    lines = {number: line for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()}
+    try:
+        values = np.array(content.split(), dtype=np.int64)
+        if len(values) == columns * len(lines):
+            return values.reshape(-1, columns)
+    except (ValueError, OverflowError):
+        pass
+    for number, line in lines.items():
+        words = line.split()
+        if len(words) != columns or not all(word.lstrip(b"+-").isdigit() for word in words):
+            got = line[:60].decode("utf-8", "replace").strip()
+            raise InputError(f"{path} line {number} is {got!r}; write {counted(columns, 'integer')} per line.")
+    raise InputError(f"{path} holds an integer that is too large; correct it.")

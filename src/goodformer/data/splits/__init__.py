@@ -1,1 +1,1 @@
-"""Splits that hold out whole domains, and how far their parts lie apart."""
+"""Splits that hold out whole domains, and the distance between their parts."""

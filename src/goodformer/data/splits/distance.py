@@ -15,18 +15,18 @@ import torch
 from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.labels import labelled
 from goodformer.data.splits.descriptors import contents, structure
+from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.twins import same_graphs
-from goodformer.spec import SPLIT_NAMES, SPLITS
+from goodformer.spec import SPLIT_NAMES
 
 Bits = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
 
 COMPARED, REFERENCE = 1_000, 5_000
 """Largest number of molecules of a part, and of training, whose fingerprints are compared."""
-TOLD_APART = 3_000
+SEPARATED = 3_000
 """Largest number of graphs of each part that the classifier sees."""
 FOLDS = 5
 CLOSE, FAR = 0.6, 0.8
@@ -49,11 +49,7 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
         y: Labels of all rows; rows without any label are not counted.
         seed: Seed for the samples that are compared.
     """
-    part, domain = split.part[collection.rows], split.domain[collection.rows]  # (G,), (G,)
-    own = None if y is None else y[collection.rows]
-    if own is not None:
-        part = torch.where(labelled(own), part, torch.full_like(part, -1))
-    places = {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
+    domain, places = split.domain[collection.rows], places_of(split, collection, y)  # (G,)
     train, twin = places["train"], same_graphs(collection)
     table = np.concatenate([structure(collection.graphs), contents(collection.graphs, collection.features)], 1)
     generator = np.random.default_rng(seed)
@@ -63,8 +59,8 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
         domains = domain[found].unique()
         unseen = ~torch.isin(domains, domain[train])
         row: dict[str, Any] = {"graphs": len(found), "domains": len(domains), "classes": None}
-        if y is not None and own is not None and len(found):
-            row["classes"] = _class_shares(y, own[found])
+        if y is not None and len(found):
+            row["classes"] = _class_shares(y, y[collection.rows[found]])
         row |= _sizes(collection.graphs.sizes.double(), train, found)
         row["unseen_domains"] = round(float(unseen.double().mean()), 4) if len(domains) else None
         row |= {"nearest_mean": None, "nearest_median": None, "auroc": None, "also_in_train": None}
@@ -76,7 +72,7 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
                     "nearest_mean": round(float(near.mean()), 4),
                     "nearest_median": round(float(np.median(near)), 4),
                 }
-            row["auroc"] = told_apart(table[train.numpy()], table[found.numpy()], seed)
+            row["auroc"] = separation(table[train.numpy()], table[found.numpy()], seed)
             row["also_in_train"] = int(np.isin(twin[found.numpy()], twin[train.numpy()]).sum())
         parts[name] = row
     used = sum(map(len, places.values()))
@@ -93,7 +89,7 @@ def nearest_similarity(some: Bits, others: Bits) -> Floats:
     return np.where(either > 0, shared / np.maximum(either, 1), 1.0).max(1)  # two empty fingerprints are equal
 
 
-def told_apart(some: Floats, others: Floats, seed: int = 0) -> float | None:
+def separation(some: Floats, others: Floats, seed: int = 0) -> float | None:
     """Return the cross-validated AUROC of a logistic regression that separates two tables; None for few rows."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -103,7 +99,7 @@ def told_apart(some: Floats, others: Floats, seed: int = 0) -> float | None:
     if min(len(some), len(others)) < 2 * FOLDS:
         return None
     generator = np.random.default_rng(seed)
-    parts = [_sample(part, TOLD_APART, generator) for part in (some, others)]
+    parts = [_sample(part, SEPARATED, generator) for part in (some, others)]
     which = np.repeat([0, 1], [len(part) for part in parts])
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, class_weight="balanced"))
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
@@ -149,7 +145,7 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
     test = next((name for name in ("test", "val") if parts[name]["graphs"]), None)
     inside = next((name for name in ("id_test", "id_val") if parts[name]["graphs"]), None)
     if test is None or not parts["train"]["graphs"]:
-        return "Nothing to compare: the training or the OOD test part is empty."
+        return "Nothing to compare: training or OOD test is empty."
     row, beside = parts[test], {} if inside is None else parts[inside]
     auroc, facts = row["auroc"], []
     if auroc is None:
@@ -170,4 +166,4 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
     if twins:
         facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
     end = f": {', '.join(facts)}" if facts else ""
-    return f"The {SPLIT_NAMES[test]} part {verdict} training{end}."
+    return f"The {SPLIT_NAMES[test]} split {verdict} training{end}."

@@ -21,7 +21,7 @@ from goodformer.data.readers.collection import Collection, known_column
 from goodformer.data.readers.values import number_of, word_of
 from goodformer.data.splits.descriptors import spectrum, structure
 from goodformer.data.splits.order import Measure, order_of
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 Ints = npt.NDArray[np.int64]
 Columns = Mapping[str, Sequence[Any]]
@@ -130,14 +130,9 @@ def _ascending(values: Sequence[str], measure: Measure) -> Domains:
         texts = [f"{float(text):.5g}" for text in texts]
     number = np.full(len(values), -1)
     number[known] = bins[place]
-    return Domains(number, tuple(_span(texts, bins == one) for one in range(int(bins[-1]) + 1)))
-
-
-def _span(texts: Sequence[str], inside: npt.NDArray[np.bool_]) -> str:
-    """Return the smallest and the largest value of a bin."""
-    places = np.flatnonzero(inside)
-    low, high = texts[places[0]], texts[places[-1]]
-    return low if low == high else f"{low} to {high}"
+    ends = (np.flatnonzero(bins == one)[[0, -1]] for one in range(int(bins[-1]) + 1))
+    spans = ((texts[low], texts[high]) for low, high in ends)
+    return Domains(number, tuple(low if low == high else f"{low} to {high}" for low, high in spans))
 
 
 def _clustered(table: csr_array, seed: int) -> Domains:

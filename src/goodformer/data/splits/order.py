@@ -42,11 +42,14 @@ def order_of(name: str, values: Iterable[str]) -> Order:
     3/27/2019 if some date of the column shows which of the two it is. A few other values count as missing.
     """
     counts = Counter(values)
-    odd = {kind: _unread(counts, measure) for kind, measure in MEASURES.items()}
+    odd = {  # values that cannot be read as this kind
+        kind: Counter({value: count for value, count in counts.items() if measure(value) is None})
+        for kind, measure in MEASURES.items()
+    }
     kind = min(odd, key=lambda one: odd[one].total())  # of equals the first
     if odd[kind].total() > FEW * counts.total() or len(odd[kind]) == len(counts):
         return Order(
-            None, f"column {name!r} holds neither numbers nor dates; its values are treated as unordered groups."
+            None, f"column {name!r} contains neither numbers nor dates; its values are treated as unordered groups."
         )
     if kind in SLASHED and odd[kind] == odd[SLASHED[kind]]:
         example = next(value for value in counts if value not in odd[kind])
@@ -57,13 +60,8 @@ def order_of(name: str, values: Iterable[str]) -> Order:
         rows, what = odd[kind].total(), "numbers" if kind == "numbers" else "dates"
         named = ", ".join([*map(repr, list(odd[kind])[:NAMED]), *(["..."] if len(odd[kind]) > NAMED else [])])
         verb = "counts" if rows == 1 else "count"
-        notes.append(f"column {name!r} holds {what}; {counted(rows, 'row')} with {named} {verb} as missing.")
+        notes.append(f"column {name!r} contains {what}; {counted(rows, 'row')} with {named} {verb} as missing.")
     return Order(MEASURES[kind], " ".join(notes))
-
-
-def _unread(counts: Counter[str], measure: Measure) -> Counter[str]:
-    """Count the values without a position in an order."""
-    return Counter({value: count for value, count in counts.items() if measure(value) is None})
 
 
 def _iso(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Checks of the parts of a split: classes missing from training, parts too small for metrics.
+"""The graphs of each part of a split, and checks of them: missing classes, too few rows.
 
 Letters: G graphs, T targets.
 """
@@ -10,15 +10,30 @@ from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import Labels, labelled
+from goodformer.data.readers.values import counted
 from goodformer.data.splits.split import Split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLIT_NAMES, SPLITS
 
 LEAST = 10
 """Number of rows below which metrics are unreliable."""
 
 
-def check_taught(y: Tensor, labels: Labels) -> None:
+def places_of(split: Split, collection: Collection, y: Tensor | None = None) -> dict[str, Tensor]:
+    """Return the places in a collection of the graphs of each part; graphs without any label are in no part.
+
+    Args:
+        split: Split of the rows of the source.
+        collection: The graphs.
+        y: Labels of the rows of the source, if known.
+    """
+    part = split.part[collection.rows]  # (G,)
+    if y is not None:
+        part = torch.where(labelled(y[collection.rows]), part, -1)
+    return {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
+
+
+def check_training_classes(y: Tensor, labels: Labels) -> None:
     """Raise an error if the training graphs lack a class.
 
     Args:
@@ -29,35 +44,24 @@ def check_taught(y: Tensor, labels: Labels) -> None:
         missing = [name for code, name in enumerate(names) if not bool((codes == code).any())]
         if missing:
             raise InputError(
-                f"the training part has no row with {target} = {missing[0]!r}; choose another split, or add such rows."
+                f"training has no row with {target} = {missing[0]!r}; choose another split, or add such rows."
             )
 
 
 def weak_parts(split: Split, collection: Collection, labels: Labels | None = None) -> str:
     """Return a warning about parts that are too small or have a single class; empty if there are none."""
-    part = split.part[collection.rows]  # (G,)
-    y = None if labels is None else labels.y[collection.rows]
-    if y is not None:
-        part = torch.where(labelled(y), part, torch.full_like(part, -1))
-    found = {name: (part == number).nonzero().flatten() for number, name in enumerate(SPLITS)}
-    facts = {name: _weakness(places, y, labels) for name, places in found.items()}
-    weak = [f"{SPLIT_NAMES[name]} ({', '.join(words)})" for name, words in facts.items() if words]
-    return f"metrics are unreliable on {', '.join(weak)}; add rows, or choose another split." if weak else ""
-
-
-def _weakness(places: Tensor, y: Tensor | None, labels: Labels | None) -> list[str]:
-    """Return why metrics on a part are unreliable: too few rows, or rows of one class only."""
-    if len(places) < 2:
-        return ["1 row" if len(places) else "no row"]
-    words = [f"{len(places)} rows"] if len(places) < LEAST else []
-    if y is None or labels is None:
-        return words
-    several = len(labels.targets) > 1
-    for target, names, codes in _targets(y[places], labels):
-        present = [name for code, name in enumerate(names) if bool((codes == code).any())]
-        if len(present) < 2:
-            words.append(f"only {present[0] if present else 'missing labels'}{f' of {target}' if several else ''}")
-    return words
+    y = None if labels is None else labels.y
+    weak = []
+    for name, places in places_of(split, collection, y).items():
+        facts = [f"only {counted(len(places), 'row')}" if len(places) else "no rows"] if len(places) < LEAST else []
+        for target, names, codes in _targets(labels.y[collection.rows[places]], labels) if labels else ():
+            present = [value for code, value in enumerate(names) if bool((codes == code).any())]
+            if len(places) > 1 and len(present) < 2:
+                facts.append(f"only {target} = {present[0]!r}" if present else f"no label of {target}")
+        if facts:
+            weak.append(f"{SPLIT_NAMES[name]} has {' and '.join(facts)}")
+    those = "it" if len(weak) == 1 else "them"
+    return f"{', '.join(weak)}: metrics on {those} are unreliable; add rows, or choose another split." if weak else ""
 
 
 def _targets(y: Tensor, labels: Labels) -> list[tuple[str, tuple[str, ...], Tensor]]:

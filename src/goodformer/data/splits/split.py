@@ -20,7 +20,8 @@ from torch import Tensor
 from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.data.random import Draws
-from goodformer.registry import InputError
+from goodformer.data.readers.values import counted
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
 Ints = npt.NDArray[np.int64]
@@ -79,10 +80,6 @@ class Split:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _whole(getattr(self, name), name))
         object.__setattr__(self, "names", tuple(self.names))
-        self._check()
-
-    def _check(self) -> None:
-        """Raise an error unless every row has a valid split and domain."""
         rows = len(self.part)
         if len(self.domain) != rows or (self.env is not None and len(self.env) != rows):
             raise InputError(f"a split has {rows} parts but {len(self.domain)} domains; give one of each per row.")
@@ -221,7 +218,9 @@ def concept(domain: Whole, y: Any, by: str, names: Sequence[str] = (), seed: int
         seed: Seed of the draws.
     """
     number, draws = _whole(domain, "domain").numpy(), Draws(seed, f"concept/{by}")
-    high, tied = _high(y, len(number)), _first_half(number)  # (R,), (R,)
+    label = torch.as_tensor(y).double().reshape(len(number), -1).nanmean(1)  # (R,), NaN without a label
+    high = (label > label.nanmean()).numpy()
+    tied = np.searchsorted(np.sort(number), number) < len(number) / 2  # (R,), in domains of the first half
     part, env = np.full(len(number), VAL), np.zeros(len(number), dtype=np.int64)
     left, trained = np.ones(len(number), dtype=bool), 0
     for tie in TIES:
@@ -266,7 +265,8 @@ def _cuts(starts: Ints, outside: tuple[float, float], by: str) -> tuple[int, int
     val, test = (int(share > 0) for share in outside)
     if domains < 1 + val + test:
         raise InputError(
-            f"{by} has {domains} domain(s) for {rows} rows, too few for train and {val + test} unseen part(s); "
+            f"{by} has {counted(domains, 'domain')} for {rows} rows, too few for train and "
+            f"{counted(val + test, 'unseen part')}; "
             "split at random or by an attribute with more values."
         )
     wanted = [_share(rows, 1 - sum(outside)), _share(rows, 1 - outside[1])]
@@ -281,24 +281,12 @@ def _leave(part: Ints, sizes: Sequence[int], draws: Draws, by: str) -> None:
     train = np.flatnonzero(part == TRAIN)
     if len(train) <= sum(sizes):
         raise InputError(
-            f"{by} leaves {len(train)} rows in training, too few to draw {sum(sizes)} of them as id_val and id_test; "
+            f"{by} leaves {len(train)} rows in training, too few for {sum(sizes)} rows of ID validation and ID test; "
             "use smaller shares or add rows."
         )
     shuffled = train[draws.uniform(len(train)).argsort(kind="stable")]
     part[shuffled[: sizes[0]]] = ID_VAL
     part[shuffled[sizes[0] : sum(sizes)]] = ID_TEST
-
-
-def _high(y: Any, rows: int) -> npt.NDArray[np.bool_]:
-    """Return whether each row's mean label is above the overall mean (R,); False without a label."""
-    value = torch.as_tensor(y).double().reshape(rows, -1).nanmean(1)  # (R,)
-    return (value > value.nanmean()).numpy()
-
-
-def _first_half(number: Ints) -> npt.NDArray[np.bool_]:
-    """Return whether each row's domain starts in the first half of the rows sorted by domain (R,)."""
-    begins = np.searchsorted(np.sort(number), number)
-    return begins < len(number) / 2
 
 
 def _companions(

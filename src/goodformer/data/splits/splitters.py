@@ -19,13 +19,10 @@ from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import labelled
 from goodformer.data.readers.values import counted
-from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size, column_note
 from goodformer.data.splits.split import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
 from goodformer.data.splits.twins import same_molecules
-from goodformer.registry import InputError, unknown
-
-__all__ = ["SPLITTERS", "check_not_target", "distance_report", "make_split", "split_note"]
+from goodformer.errors import InputError, unknown
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -96,7 +93,10 @@ def make_split(
         raise InputError(f"invalid split {how!r}; expected {what}.")
     if y is not None and len(y) != collection.count:
         raise InputError(f"y has {counted(len(y), 'label')} for {counted(collection.count, 'row')}; give one per row.")
-    usable, labels = _usable(collection, y)
+    usable, labels = collection, None
+    if y is not None:  # the graphs that have a label
+        known = labelled(y[collection.rows])
+        usable, labels = collection.subset(known.nonzero().flatten()), y[collection.rows][known]
     if not len(usable):
         raise InputError("no row has both a graph and a label; check the input and target columns.")
     request = Request(usable, columns, argument, labels, seed, outside, inside)
@@ -160,14 +160,6 @@ def _auto(request: Request) -> Split:
     return _by_domains(request, domains, "scaffold" if molecules else "size")
 
 
-def _usable(collection: Collection, y: Tensor | None) -> tuple[Collection, Tensor | None]:
-    """Return the graphs that have a label, and their labels."""
-    if y is None:
-        return collection, None
-    labels = y[collection.rows]
-    return collection.subset(labelled(labels).nonzero().flatten()), labels[labelled(labels)]
-
-
 def _by_domains(request: Request, domains: Domains, by: str) -> Split:
     """Assign the first domains to train, the next to val, the last to test; draw id_val and id_test from train."""
     known = np.flatnonzero(domains.number >= 0)
@@ -207,10 +199,12 @@ def _cut(number: Ints, by: str, outside: Shares, y: Tensor | None, twin: Ints, d
 def _complete(part: Ints, number: Ints, y: Tensor | None, outside: Shares) -> None:
     """Move whole domains into train, in place, until it has every class that it can have."""
     wanted = [one for one, share in zip((VAL, TEST), outside, strict=True) if share > 0]
-    values = list(_values(y))
+    values, sizes = list(_values(y)), np.bincount(number)
     for holds in values:
         if not holds[part == TRAIN].any():
-            trials = (_taken_in(part, number, domain, wanted, values) for domain in _smallest(number, holds))
+            having = np.unique(number[holds])
+            smallest_first = having[np.argsort(sizes[having], kind="stable")].tolist()
+            trials = (_taken_in(part, number, domain, wanted, values) for domain in smallest_first)
             part[:] = next((moved for moved in trials if moved is not None), part)
 
 
@@ -232,13 +226,6 @@ def _taken_in(part: Ints, number: Ints, domain: int, wanted: Sequence[int], valu
         if len(empty) == 1 and other != domain and all(holds[swapped == TRAIN].any() for holds in there):
             return swapped
     return None
-
-
-def _smallest(number: Ints, holds: Bools) -> Sequence[int]:
-    """Return the domains that have such a row, the smallest first."""
-    sizes = np.bincount(number)
-    there = np.unique(number[holds])
-    return there[np.argsort(sizes[there], kind="stable")].tolist()
 
 
 def _values(y: Tensor | None) -> Iterator[Bools]:

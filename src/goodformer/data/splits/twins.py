@@ -32,7 +32,9 @@ def same_molecules(collection: Collection) -> Ints | None:
     alike = np.flatnonzero(counts[number] > 1)
     written = collection.molecules.subset(alike.tolist()).canonical()
     found = np.arange(len(collection))
-    found[alike] = alike[_first_of(written)] if len(alike) else alike
+    if len(alike):
+        _, first, number = np.unique(np.array(written, dtype=object), return_index=True, return_inverse=True)
+        found[alike] = alike[first[number]]
     return found
 
 
@@ -40,12 +42,6 @@ def same_graphs(collection: Collection) -> Ints:
     """Return a number for each graph (G,), equal for equal molecules or for identical other graphs."""
     molecules = same_molecules(collection)
     return np.unique(_as_written(collection.graphs), return_inverse=True)[1] if molecules is None else molecules
-
-
-def _first_of(texts: list[str]) -> Ints:
-    """Return where each text first occurs."""
-    _, first, number = np.unique(np.array(texts, dtype=object), return_index=True, return_inverse=True)
-    return first[number]
 
 
 def _surroundings(graphs: GraphSet) -> Hashes:
