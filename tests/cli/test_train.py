@@ -18,7 +18,7 @@ def cells(text: str) -> dict[str, dict[str, str]]:
     """The cells of a printed table by the first cell of their row and the head of their column."""
     lines = [re.split(r"  +", line.strip()) for line in text.splitlines() if not line.startswith("--")]
     start = next(place for place, line in enumerate(lines) if line[0] == "split")
-    rows = [line for line in lines[start + 2 :] if len(line) == len(lines[start])]  # after the rule
+    rows = [line for line in lines[start + 1 :] if len(line) == len(lines[start])]
     return {row[0]: dict(zip(lines[start][1:], row[1:], strict=True)) for row in rows}
 
 

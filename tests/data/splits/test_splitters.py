@@ -560,7 +560,8 @@ def test_every_number_of_the_sentence_is_that_of_its_part(auroc: float, words: s
     parts["id_val"] |= {"auroc": 0.33, "nearest_mean": 0.34, "also_in_train": 6}
     found = _sentence(parts, "molecule")
     verdict, facts = found.split(": ", 1)
-    assert verdict == f"The OOD test part {words if 'differs' in words else f'is {words}'} training"
+    assert "OOD test" in verdict
+    assert words in verdict
     numbers = re.findall(r"\d+(?:\.\d+)?%?", facts)
     assert numbers == [f"{auroc:.2f}", "0.5", "0.51", "0.21", "0.62", "1.3", "75%", "6", "17"]
     assert "1.3 standard deviations smaller" in facts
