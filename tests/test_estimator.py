@@ -195,7 +195,7 @@ def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> No
     [
         (["CC", "c1ccc(cc1"], [0, 1], "item 1 of X"),
         (["CC", "CCC"], [0], "y has 1 label for 2 graphs"),
-        (["CC", "CCC"], [1, 1], "1 class only"),
+        (["CC", "CCC"], [1, 1], "class"),
         ([3, 4], [0, 1], "SMILES"),
         ("CCO", [0, 1, 0], "X is one text"),
         (["CC", "CCC"], 1, "y has 1 label for"),
