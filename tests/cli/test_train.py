@@ -35,11 +35,7 @@ def test_each_cell_of_a_finished_run_stands_under_its_head(capsys: pytest.Captur
         name: {"ROC-AUC": f"0.0{place}0", "Precision@10": f"0.2{place}0", "edge AUC": f"0.3{place}0"}
         for place, name in enumerate(SPLIT_NAMES.values())
     }
-<<<<<<< HEAD
-    for fact in ("erm (gin)", "good-hiv size concept", "seed 7", "epoch 4 of 11, best on ID validation", "runs/mine"):
-=======
     for fact in ("erm (gin)", "good-hiv size concept", "seed 7", "epoch 4 of 11", "ID validation", "runs/mine"):
->>>>>>> r6
         assert fact in text
 
 
