@@ -123,7 +123,7 @@ class Description:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Description:
-        """Return the description that `to_json` stored; raises an error if anything in it is not as written there."""
+        """Return the description that `to_json` stored; raise an error if it is damaged."""
         settings = []
         for one in found["settings"]:
             fields: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in one.items()}

@@ -19,7 +19,11 @@ def test_list_tells_domains_and_metric_without_loading(command: Command, monkeyp
     assert set(rows) == set(DATASETS)
     assert rows["good-motif"]["domains"] == "basis, size"
     assert rows["good-motif"]["task"] == "3 classes, accuracy"
-    shown = " ".join(command("datasets").out.split())
+    text = command("datasets").out
+    (line,) = [line for line in text.splitlines() if line.startswith("good-motif ")]
+    facts = [rows["good-motif"][key] for key in ("name", "about", "domains", "task")]
+    assert " ".join(line.split()) == " ".join(facts)
+    shown = " ".join(text.split())
     assert "goodformer datasets show NAME" in shown
     assert "accuracy" in shown
 

@@ -1,6 +1,7 @@
 """``goodformer reproduce``: the list, a table, training missing runs, a figure."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -113,3 +114,12 @@ def test_gaps_are_trained_exported_and_drawn(command: Command, tmp_path: Path, m
     assert "There are 2 of 2 runs and 0 of 2 run folders." in text
     assert command(*words, "--records", "made.jsonl", "--json").json["gap"] is None
     assert command(*words, "-o", "it.txt").code == 2  # no picture format
+
+
+def test_the_list_of_artefacts_has_each_fact_under_its_head(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"name": "table-mine", "place": "Table 9", "about": "all things", "runs": "full 3 of 4 runs"}
+    monkeypatch.setattr("goodformer.report.reproduce.listing", lambda *_: [row])
+    heads, _, line = [re.split("  +", one.strip()) for one in command("reproduce").out.splitlines()[:3]]
+    found = dict(zip(heads, line, strict=True))
+    assert (found["artefact"], found["paper"]) == ("table-mine", "Table 9")
+    assert (found["content"], found["recorded"]) == ("all things", "full 3 of 4 runs")

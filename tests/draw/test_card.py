@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -239,6 +240,18 @@ def test_samples_are_drawn_under_their_split_with_their_own_facts() -> None:
             assert axes.get_xlabel() == f"{'abc'[domain]}\nclass {label}, {size} nodes"
             lines = [one for one in axes.collections if isinstance(one, LineCollection)]
             assert sum(len(one.get_segments()) for one in lines) == size - 1
+
+
+def test_many_domains_are_counted_in_all_and_in_each_split() -> None:
+    rows = {"val": [(2, 0, 20), (2, 1, 21), (3, 1, 21)], "test": [(2, 0, 30)]}
+    splits = {split: paths(rows.get(split, [(2, n % 2, n % 8) for n in range(12)]), binary=True) for split in SPLITS}
+    axes = Figure().subplots()
+    card._draw_domains(axes, Benchmark("mine", "lab", "covariate", splits, Task("binary", 1, "rocauc")))
+    (text,) = axes.texts
+    assert re.findall(r"\d+", text.get_text()) == ["11", "8", "2", "1"]
+    assert row_names(axes) == [f"lab {domain}" for domain in (0, 1, 2, 21, 20, 30)]
+    widths = [round(width, 1) for _, _, width, _ in bars(axes)]
+    assert widths == [16.7, 16.7, 16.7, 66.7, 33.3, 100]
 
 
 def test_true_edges_of_a_sample_are_black() -> None:

@@ -274,6 +274,15 @@ def test_the_training_sample_is_fixed_and_limited(tmp_path: Path, benchmark: Ben
     assert len(evaluated_graphs(training, "test")) == 20
 
 
+def test_loss_terms_are_means_over_graphs() -> None:
+    """A batch of three graphs and one of two, and five graphs in another process."""
+    meter = loop.LossMeter()
+    meter.add({"total": torch.tensor(3.0), "risk": torch.tensor(1.0)}, 3)
+    meter.add({"total": torch.tensor(8.0), "risk": torch.tensor(6.0)}, 2)
+    assert (meter.steps, meter.means()) == (2, {"total": 5.0, "risk": 3.0})
+    assert loop.merge_means([meter.sums(), (5, {"total": 35.0, "risk": 5.0})]) == {"total": 6.0, "risk": 2.0}
+
+
 def test_costs_are_those_of_all_processes_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process needs 5 s per epoch; the wall time of both epochs is summed; a card computed before."""
 

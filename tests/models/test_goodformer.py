@@ -304,7 +304,7 @@ def test_masks_are_shares_that_add_up(sizes: list[int], p: float, seed: int, pre
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"sample": "hard", "mask": "heads"}, "draws the mask logit, not heads"),
+        ({"sample": "hard", "mask": "heads"}, "mask = logit, not heads"),
         ({"target": "random_walk:8"}, "give laplacian:k"),
         ({"dim": 10}, "not a multiple of heads"),
         ({"explained_by": "second"}, "model.predictor=disentangler"),

@@ -128,6 +128,14 @@ def test_every_metric_stands_under_its_own_heading() -> None:
     assert "**0.500**" not in reproduce.markdown({"tables": [table], "gap": None})  # nothing of as many seeds beside it
 
 
+def test_the_note_holds_the_size_of_the_data_that_was_trained_on() -> None:
+    records = [made("erm", 0, ood_test=0.5, train_graphs=1777)]
+    table = report("table-main", records, methods="erm", datasets="good-motif")["tables"][0]
+    note = reproduce.table(table).note
+    assert "Motif basis: 1,777 training graphs, 4 epochs" in note
+    assert "over 3 seeds; epoch chosen on OOD validation" in note
+
+
 def test_only_whole_rows_above_chance_are_marked() -> None:
     def marked(values: dict[str, list[float]]) -> list[str]:
         records = [made(row, seed, ood_test=value) for row, found in values.items() for seed, value in enumerate(found)]

@@ -429,6 +429,6 @@ def test_a_damaged_file_gets_one_sentence(tmp_path: Path, damage: Any, words: st
 
 def test_an_unlabelled_batch_is_looked_at() -> None:
     batch = Batch.from_data_list([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))])
-    found = observe.look(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]
+    found = observe.observe_batch(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]
     assert found.y is None
     assert found.embedding is None

@@ -34,7 +34,7 @@ LEAST_PATIENCE = 10
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
-"""What the splits are needed for that no fit can do without."""
+"""Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
 WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE))
 """Files that a fit writes; an interrupted fit may leave some of them."""

@@ -41,7 +41,7 @@ def split_file(
     """
     check_apart(path, out, "parts of the split")
     if picture is not None:
-        check_apart(path, picture, "bars of the picture")
+        check_apart(path, picture, "picture")
     check_not_target(how, target)
     collection, columns = read_collection(path, smiles)
     check_readable(collection, path)

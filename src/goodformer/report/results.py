@@ -121,21 +121,23 @@ def _changes(record: Record) -> list[str]:
     stored = record.get("config")
     if not stored:
         return []
-    content = {name: value for name, value in stored.items() if name not in ("seed", *LABELS)}
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
     try:
         config = RunConfig.from_dict(stored)
         given = {name: config.dataset[name] for name in NAMED if name in config.dataset}
         parts = (config.method["name"], config.model["name"], config.preset, config.budget)
         own, usual = (_settings(one) for one in (config, configure(given, *parts)))
     except InputError:  # a preset or a setting that no longer exists, or data without usual settings
-        return [f"settings {digest}"]
+        return [f"settings {_digest({name: stored[name] for name in stored if name not in ('seed', *LABELS)})}"]
     names = {path: path.partition(".")[2] for path in own}
     short = {path: name if list(names.values()).count(name) == 1 else path for path, name in names.items()}
     changed = [path for path in own if own[path] != usual.get(path)]
     if len(changed) > MOST_CHANGES:
-        return [f"{len(changed)} settings changed ({digest})"]
+        return [f"{len(changed)} settings changed ({_digest(own)})"]
     return [f"{short[path]}={own[path]}" for path in sorted(changed, key=names.__getitem__)]
+
+
+def _digest(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def test_shares_of_nothing() -> None:
 
 
 def test_too_little_to_split() -> None:
-    with pytest.raises(InputError, match=r"lab has 2 domain\(s\) for 10 rows"):
+    with pytest.raises(InputError, match=r"lab has 2 domains for 10 rows"):
         covariate([0] * 5 + [1] * 5, "lab")
     with pytest.raises(InputError, match=r"2 rows in training.* 20"):
         covariate([0] * 2 + [1] * 2 + [2] * 96, "lab")

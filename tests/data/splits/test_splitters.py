@@ -1,5 +1,6 @@
 """Splits that keep whole domains for testing, and how far their parts lie apart."""
 
+import re
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from goodformer.data.molecule import featurise
 from goodformer.data.readers.collection import Collection, collect
-from goodformer.data.splits.distance import distance_report, nearest_similarity, separation
+from goodformer.data.splits.distance import _sentence, distance_report, nearest_similarity, separation
 from goodformer.data.splits.domains import NO_RING, by_cluster, by_column, by_scaffold
 from goodformer.data.splits.order import order_of
 from goodformer.data.splits.split import Split
@@ -547,6 +548,24 @@ def test_the_sentence_says_whether_test_graphs_are_larger_or_smaller(sizes: list
     assert report["parts"]["test"]["size_difference"] == difference
     for word in ("larger", "smaller"):
         assert (f"{abs(difference):.1f} standard deviations {word}" in report["sentence"]) == (word == expected)
+
+
+@pytest.mark.parametrize(("auroc", "words"), [(0.59, "similar to"), (0.79, "differs from"), (0.81, "far from")])
+def test_every_number_of_the_sentence_is_that_of_its_part(auroc: float, words: str) -> None:
+    """A made-up report in which no number occurs twice."""
+    row = {"graphs": 9, "nearest_median": 0.99, "mean_size": 88.0, "also_in_train": 0}
+    test = {"auroc": auroc, "nearest_mean": 0.21, "size_difference": -1.3, "domains": 4, "unseen_domains": 0.75}
+    inside = {"auroc": 0.51, "nearest_mean": 0.62, "size_difference": 0.0, "domains": 5, "unseen_domains": 0.1}
+    parts = {split: {**row, **inside} for split in SPLITS} | {"test": {**row, **test, "also_in_train": 17}}
+    parts["id_val"] |= {"auroc": 0.33, "nearest_mean": 0.34, "also_in_train": 6}
+    found = _sentence(parts, "molecule")
+    verdict, facts = found.split(": ", 1)
+    assert "OOD test" in verdict
+    assert words in verdict
+    numbers = re.findall(r"\d+(?:\.\d+)?%?", facts)
+    assert numbers == [f"{auroc:.2f}", "0.5", "0.51", "0.21", "0.62", "1.3", "75%", "6", "17"]
+    assert "1.3 standard deviations smaller" in facts
+    assert "6 ID validation and 17 OOD test rows" in facts
 
 
 def test_a_report_without_training_rows_says_so() -> None:
