@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from goodformer import files
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

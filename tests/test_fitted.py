@@ -19,10 +19,10 @@ from goodformer.data.readers.collection import collect
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.store import Run
 from goodformer.engine.weights import ModelFile
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
-from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 from goodformer.uncertainty.domain import DOMAIN_SCORES
 from goodformer.uncertainty.observe import observe

@@ -16,9 +16,10 @@ from pydantic import AfterValidator, Field
 
 from goodformer import cli, registry
 from goodformer.config.presets import configure, default_model, presets
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
-from goodformer.registry import InputError, Registry, import_plugin
+from goodformer.registry import Registry, import_plugin
 from goodformer.settings import Computed, Description, describe, settings_model, validate
 
 ROOT = Path(__file__).parents[1]

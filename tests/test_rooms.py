@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "files": {"errors"},
     "registry": {"errors", "settings", "files"},
-    "spec": {"errors", "registry"},
+    "spec": {"errors"},
     "transforms": BASE,
     "data": DISK | {"transforms"},
     "nn": BASE,

@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodformer import files
 from goodformer.errors import InputError, unknown
-from goodformer.settings import Description, Setting, describe, first_mistake, load, settings_model, validate
+from goodformer.settings import Description, Setting, describe, load, settings_model, validate
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["InputError", "Registry", "first_mistake", "import_plugin", "load_plugins", "unknown"]
 
 T = TypeVar("T")
 PACKAGE = Path(__file__).parent

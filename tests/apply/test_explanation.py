@@ -18,8 +18,8 @@ from goodformer.data import Benchmark
 from goodformer.data.molecule import featurise
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from tests.apply.molecules import untrained
 from tests.draw.test_molecules import fills
 from tests.engine.tiny import QUIET, tiny_config

@@ -10,7 +10,7 @@ import pytest
 from goodformer.config.history import ADDED, RENAMED, current, hashed
 from goodformer.config.presets import configure
 from goodformer.config.run import PARTS, RunConfig, TrainingConfig
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 RECORDS = sorted(Path(__file__, "../../../results").resolve().glob("*.jsonl"))
 

@@ -6,10 +6,10 @@ import pytest
 
 from goodformer.config.presets import budgets, configure, default_model, presets
 from goodformer.data.benchmarks.motif import good_sizes
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.erm import ERM
 from goodformer.models import MODELS
-from goodformer.registry import InputError
 
 BASIS = {"name": "good-motif", "domain": "basis"}
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, TrainingConfig, read_yaml
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from tests.engine.tiny import tiny_config
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from goodformer.config.presets import configure
 from goodformer.config.settings_file import configure_from
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 def test_a_file_may_say_a_little_or_everything(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from goodformer.data import acquire
 from goodformer.data.acquire import PublicFile, data_folder, obtain
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 CONTENT = b"smiles,active\nCC,1\n"
 SOURCE = PublicFile("set/table.csv", "", hashlib.sha256(CONTENT).hexdigest(), "the project page (MIT)")

@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from goodformer.data import DATASETS, Benchmark, GraphSet, load_benchmark
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import ENCODINGS, encode
 

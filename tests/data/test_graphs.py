@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from torch_geometric.data import Batch, Data
 
 from goodformer.data import GraphSet, load_benchmark
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
 from goodformer.draw import artefacts
 from goodformer.draw.palette import BLUE, FOUND, TRUE, VERMILION
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report import reproduce
 from goodformer.report.artefacts import REFERENCE, artefact, narrowed
 from tests.report.test_reproduce import record

@@ -28,7 +28,7 @@ from goodformer.data.molecule import FEATURES, featurise
 from goodformer.draw import card, palette
 from goodformer.draw.canvas import literal_text
 from goodformer.draw.molecules import depict
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLIT_NAMES, SPLITS, Task
 
 SMILES = ("CC(=O)Oc1ccccc1C(=O)O", "Cn1cnc2c1c(=O)n(C)c(=O)n2C", "C#CCN1CCC(=C(Cl)Br)C1", "C", "[CH3][Hg]Cl")

@@ -22,7 +22,7 @@ from goodformer.data.molecule import featurise
 from goodformer.draw import molecules
 from goodformer.draw.molecules import CHOSEN, OTHERS, draw_molecule, draw_molecules, highlights
 from goodformer.draw.palette import GREY, INK
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 PROPANOL = "CCCO"
 DATA = Path(os.environ.get("GOODFORMER_DATA", "/nowhere"))

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from goodformer.data.splits.split import Split
 from goodformer.draw import palette
 from goodformer.draw.splits import draw_split, split_figure
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLIT_NAMES, SPLITS
 from tests.data.splits.test_splitters import column
 

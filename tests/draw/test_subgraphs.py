@@ -14,9 +14,9 @@ from torch_geometric.data import Data
 
 from goodformer.draw.palette import FOUND, TRUE
 from goodformer.draw.subgraphs import REST, SCALE, Sketch, _crossings, draw_subgraphs, sketch, subgraph_figure
+from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_record
 from goodformer.explain.subgraph import score_edges
-from goodformer.registry import InputError
 
 MOTIF = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodformer.engine.batches import WINDOW, EpochBatches
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 def skewed(graphs: int) -> torch.Tensor:

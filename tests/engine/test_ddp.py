@@ -20,8 +20,8 @@ from goodformer.engine import loop
 from goodformer.engine.processes import run_processes
 from goodformer.engine.run import train
 from goodformer.engine.training import Training
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from tests.conftest import start
 from tests.engine import work
 from tests.engine.tiny import QUIET, tiny_config

@@ -17,8 +17,8 @@ from goodformer.engine.run import train
 from goodformer.engine.selection import select_epoch
 from goodformer.engine.store import STATE, Run, list_runs
 from goodformer.engine.training import Training
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
 
 PROJECT = Path(__file__).parents[2]

@@ -22,9 +22,9 @@ from goodformer.engine.loop import evaluated_graphs
 from goodformer.engine.run import build_method, train
 from goodformer.engine.store import STATE, Run
 from goodformer.engine.training import Training, TrainingDiverged
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
-from goodformer.registry import InputError
 from goodformer.spec import SPLITS
 from tests.engine.tiny import QUIET, Alternating, Noisy, tiny_config
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from goodformer.engine.selection import select_epoch, should_stop
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 def epochs(*scores: float | None, split: str = "val") -> list[dict[str, Any]]:

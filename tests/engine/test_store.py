@@ -10,8 +10,8 @@ import pytest
 
 from goodformer.engine.run import train
 from goodformer.engine.store import Run, export_results, list_runs
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from tests.engine.tiny import QUIET, tiny_config
 
 

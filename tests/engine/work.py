@@ -7,7 +7,7 @@ import sys
 import time
 
 from goodformer.engine.processes import run_processes
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 
 class Mistake(InputError):

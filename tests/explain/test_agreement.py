@@ -14,9 +14,9 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.agreement import agreement, chance
 from goodformer.explain.subgraph import score_edges
-from goodformer.registry import InputError
 from tests.explain.test_fidelity import sample
 
 

@@ -12,9 +12,9 @@ from goodformer.data import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import featurise
 from goodformer.engine.store import Run
+from goodformer.errors import InputError
 from goodformer.explain.explanation import class_name, edge_scores, explain
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from goodformer.spec import Task
 from tests.apply.molecules import counted_passes, untrained
 

@@ -13,9 +13,9 @@ from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.fidelity import Fidelity, confidence, fidelity, only_edges, without_edges
 from goodformer.explain.subgraph import score_edges
-from goodformer.registry import InputError
 from goodformer.spec import Task
 from tests.nn.graphs import random_graph
 

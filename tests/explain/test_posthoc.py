@@ -14,11 +14,11 @@ from torch_geometric.nn import GINEConv, global_mean_pool
 
 from goodformer.data.graphs import GraphSet
 from goodformer.engine.precision import edge_auc
+from goodformer.errors import InputError
 from goodformer.explain.posthoc import ALGORITHMS, PathGradient, WeightedMethod, _explainer, edge_scores
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method, losses
 from goodformer.models import MODELS
-from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 from goodformer.transforms import encode
 from tests.methods.test_contract import build

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_record
 from goodformer.explain.subgraph import Undirected, score_edges, shades
-from goodformer.registry import InputError
 from tests.nn.graphs import random_graph
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 0, 3], [1, 0, 2, 1, 3, 2, 3, 0]])  # a square

@@ -15,8 +15,8 @@ from torch import Tensor
 
 import goodformer as gf
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.models.goodformer import GOODFormer
-from goodformer.registry import InputError
 from lab import theorems, theory, theory_page, theory_picture, trained
 
 ROOT = Path(__file__).parents[2]

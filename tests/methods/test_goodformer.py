@@ -11,6 +11,7 @@ from torch_geometric.data import Batch
 
 from goodformer.config.presets import configure
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.goodformer import (
     MEMORY,
@@ -21,7 +22,6 @@ from goodformer.methods.goodformer import (
 )
 from goodformer.models import MODELS
 from goodformer.nn.gradient import scale_gradient
-from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch
 

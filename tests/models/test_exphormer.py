@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+from goodformer.errors import InputError
 from goodformer.models import MODELS
 from goodformer.models.exphormer import Exphormer, ExphormerLayer
 from goodformer.nn.expander import expander_edges
 from goodformer.nn.layout import Layout
 from goodformer.nn.sparse_attention import connect
-from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 from tests.models.test_graphormer import allocated
 from tests.nn.graphs import batch

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from goodformer.config.presets import configure
+from goodformer.errors import InputError
 from goodformer.models import MODELS
 from goodformer.models.goodformer import GOODFormer
 from goodformer.nn.disentangler import ConcatHalf
 from goodformer.nn.encoder import EdgeSubgraphEncoder
 from goodformer.nn.gps import GPSLayer
-from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch, graphs
 

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
+from goodformer.errors import InputError
 from goodformer.models import MODELS
 from goodformer.models.graphormer import Graphormer
 from goodformer.nn.attention import NEVER
 from goodformer.nn.graphormer import Centrality, GraphormerLayer
 from goodformer.nn.layout import Layout
-from goodformer.registry import InputError
 from goodformer.spec import Features, FeatureSpec
 from tests.nn.graphs import batch
 from tests.transforms.graphs import packed

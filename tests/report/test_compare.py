@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report import compare
 from goodformer.report.compare import Comparison
 from goodformer.report.table import Table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goodformer.config.presets import configure
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report.records import clock_of, mean_of, read_records, records_by_id
 
 

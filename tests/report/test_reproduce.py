@@ -11,7 +11,7 @@ import pytest
 
 from goodformer.config.presets import configure, presets
 from goodformer.config.run import RunConfig
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report import compare, reproduce
 from goodformer.report.artefacts import ARTEFACTS, Artefact, Column, TablePlan, artefact, compared, narrowed
 from goodformer.report.metrics import INFERENCE

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from goodformer.config.presets import configure, presets
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.models import MODELS
-from goodformer.registry import InputError
 from goodformer.report.paper import leaderboard, published, read_numbers
 from goodformer.report.rows import ALL, PAPER, row, rows
 

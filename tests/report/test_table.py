@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report.table import ABSENT, Cell, Table, insert, ranked, shown
 
 

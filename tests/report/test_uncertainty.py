@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.report import uncertainty
 from goodformer.report.records import read_records
 from goodformer.uncertainty.domain import DOMAIN_SCORES

@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 import torch
 
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.transforms import ENCODINGS, VERSIONS, encode, parse_encoding
 from tests.transforms.graphs import awkward, packed
 

@@ -12,8 +12,8 @@ import torch
 import goodformer as gf
 from goodformer import cli
 from goodformer.data.splits.split import Split
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.registry import InputError
 from goodformer.report.uncertainty import SCORES, read_records
 from goodformer.spec import SPLITS, Task
 from goodformer.uncertainty import measure

@@ -22,8 +22,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
 from goodformer.data.graphs import GraphSet
+from goodformer.errors import InputError
 from goodformer.methods.base import Prediction
-from goodformer.registry import InputError
 from goodformer.spec import Task
 from goodformer.uncertainty import calibration, conformal, observe
 from goodformer.uncertainty import domain as unusual

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.models.goodformer import Disentangled, GOODFormer
-from goodformer.registry import InputError
 from goodformer.spec import Task
 
 NOTHING, ENOUGH = 0.04, 0.12

@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import AggregationName, Heads, Inputs, Layers, NormName, Rate, Width
 from goodformer.nn.dropout import dropout
@@ -20,7 +21,6 @@ from goodformer.nn.mlp import mlp
 from goodformer.nn.normalisation import Norm, norm_layer
 from goodformer.nn.readout import mean_nodes
 from goodformer.nn.sparse_attention import Connections, SparseAttention, connect
-from goodformer.registry import InputError
 from goodformer.spec import FeatureSpec
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import AggregationName, CombineName, Heads, Inputs, NormName, Rate, Width
 from goodformer.nn.attention import Attention
@@ -34,7 +35,6 @@ from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.nn.sampling import concrete, shared_noise
 from goodformer.nn.selection import straight_through, top_pairs
 from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
-from goodformer.registry import InputError
 from goodformer.spec import Encoding, FeatureSpec
 
 Depth = Annotated[int, Field(ge=0, description="Number of layers of this part.")]

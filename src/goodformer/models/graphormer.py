@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import Heads, Inputs, Layers, Rate, Width
 from goodformer.nn.attention import NEVER
@@ -17,7 +18,6 @@ from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.graphormer import Centrality, GraphormerLayer, StructureBias
 from goodformer.nn.layout import Layout
 from goodformer.nn.readout import mean_nodes
-from goodformer.registry import InputError
 from goodformer.spec import FeatureSpec
 
 

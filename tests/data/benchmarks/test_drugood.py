@@ -15,7 +15,7 @@ from goodformer.data.acquire import data_folder
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks import drugood
 from goodformer.data.molecule import FEATURES
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
 REAL = Path(os.environ.get("GOODFORMER_DATA", "")) / "drugood" / "lbap_core_ec50_assay.json"

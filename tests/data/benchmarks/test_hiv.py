@@ -18,7 +18,7 @@ from goodformer.data.acquire import data_folder, obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks import hiv
 from goodformer.data.molecule import FEATURES, RDKIT
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
 REAL = Path(os.environ.get("GOODFORMER_DATA", "")) / "hiv" / "HIV.csv"

@@ -21,7 +21,7 @@ import goodformer
 from goodformer.data.benchmarks import parse as parsing
 from goodformer.data.benchmarks.parse import find_model, identity, load_model, parse, tree_edges
 from goodformer.data.graphs import GraphSet
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 
 WORDS = ("good", "bad", "film", "plot", "the", "a", "very", "long", "don't")
 """Words the tiny model has vectors for; "don't" is never a token, as spaCy cuts it in two."""

@@ -28,7 +28,7 @@ from goodformer.data.benchmarks.sentence import (
     read_texts,
     read_twitter,
 )
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 from tests.data.benchmarks.test_parse import real_model, tiny_model
 

@@ -19,7 +19,7 @@ from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.rows import read_collection
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import make_split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 
 RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1", "C1CC1", "c1ccoc1"]

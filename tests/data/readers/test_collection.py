@@ -15,7 +15,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.collection import Collection, both_directions, collect, pick
 from goodformer.data.readers.rows import Block, join
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from goodformer.data.readers.json_lines import columns_of, read_graphs
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 

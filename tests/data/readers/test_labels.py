@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodformer.data.readers.labels import labelled, read_labels
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Task
 
 

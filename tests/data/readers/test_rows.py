@@ -26,7 +26,7 @@ from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.rows import Block, RowWriter, join, read_blocks, read_collection, separator_note
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.splitters import make_split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
 SMILES = ["CCO", "c1ccccc1", "C", "CC(=O)O", "CN"]

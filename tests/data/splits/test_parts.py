@@ -8,7 +8,7 @@ from goodformer.data.readers.collection import collect
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.splits.parts import LEAST, weak_parts
 from goodformer.data.splits.split import Split
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
 TRAIN, ID_VAL, ID_TEST, VAL, TEST = range(len(SPLITS))

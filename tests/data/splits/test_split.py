@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.splits.split import TIES, Split, concept, covariate, mixed
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
 domains = st.lists(st.integers(0, 12), min_size=30, max_size=200).filter(lambda found: len(set(found)) >= 3)

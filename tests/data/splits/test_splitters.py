@@ -23,7 +23,7 @@ from goodformer.data.splits.order import order_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import SPLITTERS, make_split
 from goodformer.data.splits.twins import same_graphs, same_molecules
-from goodformer.registry import InputError
+from goodformer.errors import InputError
 from goodformer.spec import SPLITS
 
 RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccsc1", "C1CCOC1", "c1ccc2ccccc2c1", "C1CC1"]
