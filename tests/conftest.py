@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,13 +14,9 @@ from goodformer.engine.store import Run
 from tests.engine.tiny import QUIET, tiny_config
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a process that Ctrl-C interrupts, even where the tests themselves ignore it, as under nohup."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return subprocess.Popen(command, **options)
-    finally:
-        signal.signal(signal.SIGINT, before)
+def pytest_configure() -> None:
+    """Restore SIGINT, which the parent may ignore (as under nohup): tests and their child processes use it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import start
-
 COMMANDS = [
     [],
     ["quickstart"],
@@ -87,7 +85,7 @@ def test_interrupted_run_goes_on(cache: Path, tmp_path: Path, number: signal.Sig
     words = ["train", "good-motif", "--method", "erm", "--set", "dataset.graphs=150", "--set", "model.dim=16"]
     words += ["--json", "--quiet", "--epochs", "400", "--devices", devices]
     command = [sys.executable, "-m", "goodformer", *words]
-    process = start(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_epochs(tmp_path, 3, process)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -125,7 +123,9 @@ def test_a_signal_while_libraries_are_loaded(tmp_path: Path, number: int, module
     command = [sys.executable, "-m", "goodformer", "fit", "mine.csv", "--target", "y"]
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
-    process = start(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (128 + number, "")
     assert err.startswith("stopped")
@@ -136,7 +136,7 @@ def test_a_signal_while_libraries_are_loaded(tmp_path: Path, number: int, module
 def test_a_stopped_prediction_leaves_nothing_behind(erm: Path, tmp_path: Path, number: int) -> None:
     (tmp_path / "many.jsonl").write_text('{"edges": [[0, 1], [1, 2], [2, 3]], "num_nodes": 4}\n' * 200_000)
     command = [sys.executable, "-m", "goodformer", "predict", str(erm), "many.jsonl", "-o", "answers.csv"]
-    process = start(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob(".answers*")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)

@@ -22,7 +22,6 @@ from goodformer.engine.run import train
 from goodformer.engine.training import Training
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from tests.conftest import start
 from tests.engine import work
 from tests.engine.tiny import QUIET, tiny_config
 
@@ -95,7 +94,7 @@ def test_an_error_in_one_process_ends_all(capfd: pytest.CaptureFixture[str]) -> 
 def test_no_process_outlives_the_one_that_started_it(number: int) -> None:
     """SIGINT reaches all of them, as from a terminal; SIGKILL only the first."""
     command = [sys.executable, "-m", "tests.engine.work"]
-    parent = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     assert parent.stdout is not None
     assert parent.stderr is not None
     assert [parent.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2

@@ -42,7 +42,7 @@ def test_a_run_opens_by_folder_name_prefix_or_id(shelf: Path, finished: Run) -> 
         assert Run.open(wanted, shelf).folder.name == name
     with pytest.raises(InputError, match="2 runs"):
         Run.open("good-motif", shelf)
-    with pytest.raises(InputError, match="unknown run"):
+    with pytest.raises(InputError, match="zzz"):
         Run.open("zzz", shelf)
 
 

@@ -105,9 +105,9 @@ def _show(report: dict[str, Any]) -> None:
     fidelity, agreement = report["fidelity"] or {}, report.get("agreement") or {}
     if fidelity.get("removed") is not None:
         words = (
-            "fidelity: the probability drops by {removed:.3f} without the chosen edges (random: {random_removed:.3f}) "
+            "fidelity: the uncalibrated probability drops by {removed:.3f} without the chosen edges "
+            "(random: {random_removed:.3f}) and by {kept:.3f} with these edges alone (random: {random_kept:.3f})"
         )
-        words += "and by {kept:.3f} with these edges alone (random: {random_kept:.3f})"
         typer.echo(words.format(**fidelity))
     if agreement.get("correlation") is not None:
         words = "agreement between seeds: rank correlation of edge scores {correlation:.3f}, overlap of chosen edges "

@@ -84,6 +84,7 @@ CHOSEN = {"ood_val": "best on OOD validation", "id_val": "best on ID validation"
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
     from goodformer.data.readers.values import counted
+    from goodformer.engine.selection import RULES
     from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
 
     metric, classes = report["metric"], report["classes"]
@@ -96,7 +97,10 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
         mean = ", averaged over targets" if len(classes) > 1 else ""
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
-    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({CHOSEN[report['selection']]})"
+    rule = CHOSEN[report["selection"]]
+    if report["selection"] != "last" and report["splits"][RULES[report["selection"]]].get(metric) is None:
+        rule = rule.replace("best", "lowest loss")  # the metric is undefined, e.g. with a single class
+    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())

@@ -61,10 +61,8 @@ class Run:
             shown += f" ({len(candidates)} in all; goodformer runs --runs {root} lists every run)"
         if matches:
             raise InputError(f"{name} matches {len(matches)} runs in {root}; give more characters of one of {shown}.")
-        nearest = (
-            f"the nearest in {root}: {shown}" if folders else f"{root} contains no run; train one with goodformer train"
-        )
-        raise InputError(f"unknown run {start!r}; {nearest}.")
+        nearest = f"the nearest in {root}: {shown}" if folders else f"{root} contains no run"
+        raise InputError(f"{start!r} is neither a folder of a fitted model nor a run; {nearest}.")
 
     @cached_property
     def config(self) -> RunConfig:

@@ -23,7 +23,7 @@ def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[float, tuple[str, 
     known = y[~y.isnan()]
     reason = ""
     if len(known) < FEWEST:
-        reason = f"only {len(known)} validation labels (at least {FEWEST} are needed)"
+        reason = f"fewer than {FEWEST} validation labels ({len(known)})"
     elif len(known.unique()) < 2:
         reason = "all validation labels are of one class"
     elif not bool(logits.isfinite().all()):

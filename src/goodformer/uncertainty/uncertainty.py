@@ -38,7 +38,7 @@ in the choice.
 
 FORMAT, VERSION = "goodformer-sureness", 1
 DESCRIPTION, TENSORS = DERIVED
-REPAIR = "restore it, or remove both sureness files and fit again"
+REPAIR = "restore it from a copy, or fit the model again"
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class Uncertainty:
         y = torch.full(unlabelled, math.nan) if id_val.y is None else id_val.y
         temperature, notes = calibrate(task, id_val.logits, y)
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
-            few = counted(len(reference), "validation graph")
-            notes += (f"no graph can be flagged as outside at alpha {alpha:g}: {few} are too few.",)
+            few = counted(len(reference), "ID validation graph")
+            notes += (f"no input is flagged as outside the domain: {few}, at least {round(1 / alpha) - 1} needed.",)
         rows, counts = conformity(task, id_val.logits / temperature, y)
         return cls(task, temperature, score, alpha, reference, state, rows, counts, notes)
 
