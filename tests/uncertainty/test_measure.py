@@ -95,7 +95,7 @@ def test_moved_embeddings_are_detected_and_wrong_labels_uncovered() -> None:
 
 
 def test_validation_is_told_from_validation_and_test_from_test() -> None:
-    """In-distribution test graphs moved aside as far as shifted ones: test is no longer told apart, validation is."""
+    """ID test graphs are moved as far as OOD graphs: OOD test can no longer be detected, OOD validation can."""
     splits = {name: split_by_hand(seed) for seed, name in enumerate(("train", "id_val"))}
     moved = {name: split_by_hand(seed, shift=9.0) for seed, name in enumerate(("id_test", "val", "test"), 4)}
     found = measure.measure(Task(), splits | moved)
