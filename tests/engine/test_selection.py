@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from goodformer.engine.selection import select_epoch, should_stop
+from goodformer.engine.selection import describe_selection, select_epoch, should_stop
 from goodformer.errors import InputError
 
 
@@ -43,3 +43,10 @@ def test_patience_counts_epochs_without_a_better_one() -> None:
 def test_an_unknown_rule_is_an_input_error() -> None:
     with pytest.raises(InputError, match="did you mean ood_val"):
         select_epoch(epochs(0.1), "oodval", "accuracy")
+
+
+def test_the_selection_is_described_by_what_decided() -> None:
+    splits = {"val": {"rocauc": None, "loss": 0.4}, "id_val": {"rocauc": 0.7}}
+    assert describe_selection("id_val", splits, "rocauc") == "best on ID validation"
+    assert describe_selection("ood_val", splits, "rocauc") == "lowest loss on OOD validation"
+    assert "last" in describe_selection("last", splits, "rocauc")

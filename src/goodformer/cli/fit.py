@@ -77,14 +77,12 @@ USES = {
     "test": " (shifted; used only for testing)",
 }
 """What each split is used for."""
-CHOSEN = {"ood_val": "best on OOD validation", "id_val": "best on ID validation", "last": "the last epoch"}
-"""The epoch that each selection rule takes."""
 
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
     from goodformer.data.readers.values import counted
-    from goodformer.engine.selection import RULES
+    from goodformer.engine.selection import describe_selection
     from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
 
     metric, classes = report["metric"], report["classes"]
@@ -97,9 +95,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
         mean = ", averaged over targets" if len(classes) > 1 else ""
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
-    rule = CHOSEN[report["selection"]]
-    if report["selection"] != "last" and report["splits"][RULES[report["selection"]]].get(metric) is None:
-        rule = rule.replace("best", "lowest loss")  # the metric is undefined, e.g. with a single class
+    rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")

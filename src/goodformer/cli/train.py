@@ -9,7 +9,6 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.cli.evaluate import show_splits
-from goodformer.cli.fit import CHOSEN
 
 
 def command(
@@ -87,11 +86,14 @@ def command(
 
 def show(summary: dict[str, Any]) -> None:
     """Print the five splits of a finished run, how its epoch was selected, and its folder."""
+    from goodformer.engine.selection import describe_selection
+
+    rule = describe_selection(summary["selection"], summary["splits"], summary["metric"])
     named = " ".join(str(summary[key]) for key in ("dataset", "domain", "shift") if summary.get(key))
     show_splits(
         summary["splits"],
         [summary["metric"]],
         title=f"{summary['method']} ({summary['model']}) on {named}, seed {summary['seed']}",
-        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {CHOSEN[summary['selection']]}",
+        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {rule}",
     )
     typer.echo(f"run: {summary['folder']}")

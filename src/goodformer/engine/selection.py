@@ -6,16 +6,28 @@ Both are pure functions of the epochs' records, so a resumed run decides like an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goodformer.errors import check_name
+from goodformer.spec import SPLIT_NAMES
 
 RULES: dict[str, str | None] = {"ood_val": "val", "id_val": "id_val", "last": None}
 """The split whose metric selects the epoch under each rule; ``last`` uses none."""
 
 SUMMARY_NAMES = {"id_val": "id_val", "id_test": "id_test", "ood_val": "val", "ood_test": "test"}
 """The names of splits in summaries, and the keys of these splits."""
+
+
+def describe_selection(rule: str, splits: Mapping[str, Mapping[str, Any]], metric: str) -> str:
+    """Return in words how an epoch was selected, given the metrics of its splits.
+
+    The loss decides where the metric is undefined, for example ROC-AUC with a single class.
+    """
+    split = RULES[rule]
+    if split is None:
+        return "the last epoch"
+    return f"{'lowest loss' if splits[split].get(metric) is None else 'best'} on {SPLIT_NAMES[split]}"
 
 
 def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> int:
