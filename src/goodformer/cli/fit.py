@@ -21,9 +21,12 @@ def command(
         str,
         typer.Option(
             help="How new data will differ: scaffold, size, cluster, random, column:NAME, file:PATH. "
-            "auto is scaffold for molecules and size for other graphs."
+            "auto is scaffold for molecules and size for other graphs. A column of the words train, valid and test "
+            "gives these parts."
         ),
     ] = "auto",
+    val: options.ValFile = None,
+    test: options.TestFile = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
     model: options.Model = None,
@@ -46,6 +49,7 @@ def command(
       goodformer fit bace.csv --smiles smiles --target Class --split scaffold -o bace
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
+      goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
@@ -57,7 +61,7 @@ def command(
         from goodformer.config.run import Hardware
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        source = OwnFile(data, tuple(target), smiles, split, seed)
+        source = OwnFile(data, tuple(target), smiles, split, seed, val, test)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
         shown: list[str] = []
 
@@ -97,7 +101,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
-    title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
+    named = " and ".join(name for _, name, _ in report["files"]) or report["file"]
+    title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
