@@ -9,7 +9,7 @@ from typing import Any
 from goodformer.data.benchmarks.table import read_rows
 from goodformer.data.readers.collection import pick
 from goodformer.data.readers.labels import read_labels
-from goodformer.data.readers.rows import check_apart, separator_note
+from goodformer.data.readers.rows import check_apart, reading_notes
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
 from goodformer.data.splits.splitters import check_not_target
@@ -52,7 +52,7 @@ def split_file(
     y = None if labels is None else labels.y
     split, note = rows.split(how, y, seed)
     notes = (
-        separator_note(path, smiles),
+        *reading_notes(path, smiles),
         *(labels.notes if labels else ()),
         note,
         weak_parts(split, collection, labels),

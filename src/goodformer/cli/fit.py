@@ -101,7 +101,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
-    named = " and ".join(name for _, name, _ in report["files"]) or report["file"]
+    named = ", ".join(name for _, name, _ in report["files"]) or report["file"]
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
@@ -113,4 +113,6 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.problems(report)
     output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
-    typer.echo(f"next:  goodformer predict {report['folder']} NEW{Path(report['file']).suffix} -o answers.csv")
+    typer.echo(
+        f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
+    )

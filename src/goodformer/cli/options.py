@@ -15,7 +15,10 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or 
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
-DataFile = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")]
+DataFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="CSV, TSV, SMI, Excel, Parquet, SDF, JSON lines (.gz allowed) or a TU folder."),
+]
 ValFile = Annotated[
     Path | None, typer.Option("--val", metavar="FILE", help="OOD validation rows in a file of their own.")
 ]

@@ -22,7 +22,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick
 from goodformer.data.readers.labels import Labels, read_labels
-from goodformer.data.readers.rows import read_collection
+from goodformer.data.readers.rows import read_collection, reading_notes
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
@@ -39,7 +39,9 @@ LISTED = 5
 
 def table(
     *,
-    path: Annotated[str, Field(description="The file: csv, tsv, parquet, sdf, jsonl, or a folder in TU format.")],
+    path: Annotated[
+        str, Field(description="The file: csv, tsv, smi, xlsx, parquet, sdf, jsonl, or a folder in TU format.")
+    ],
     smiles: Annotated[str, Field(description="Column with SMILES, if the file is a table.")] = "smiles",
     target: Annotated[
         str | tuple[str, ...], Field(description="Column of the label, or several columns of binary targets.")
@@ -241,7 +243,8 @@ def load_table(
     rows = read_rows(path, smiles, targets, val, test)
     labels = read_labels(pick(rows.columns, targets, str(path)))
     made, note = rows.split(split, labels.y, seed)
-    return LabelledFile(rows, smiles, labels, made, tuple(filter(None, (*labels.notes, note))))
+    read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
+    return LabelledFile(rows, smiles, labels, made, tuple(filter(None, (*read, *labels.notes, note))))
 
 
 def assemble(
