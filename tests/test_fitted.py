@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+from rdkit import Chem
 from torch_geometric.data import Data
 
 from goodformer.data import Benchmark, GraphSet
-from goodformer.data.molecule import FEATURES
+from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.collection import collect
 from goodformer.engine.evaluate import evaluate
 from goodformer.engine.store import Run
@@ -27,7 +28,7 @@ from goodformer.spec import Features, FeatureSpec, Task
 from goodformer.uncertainty.domain import DOMAIN_SCORES
 from goodformer.uncertainty.observe import observe
 from goodformer.uncertainty.uncertainty import DEFAULT
-from tests.apply.molecules import FITTED
+from tests.apply.molecules import FITTED, untrained
 from tests.engine.tiny import Plain
 
 
@@ -434,3 +435,20 @@ def test_no_validation_graph_is_refused(finished: Run, benchmark: Benchmark) -> 
         FittedModel.of_run(finished).fit_uncertainty(benchmark.splits["train"], nothing)
     with pytest.raises(InputError, match="choose one of energy"):
         certain(finished, benchmark, "temperature")
+
+
+@pytest.mark.parametrize("model", ["gin", "gps", "graphormer", "goodformer"])
+def test_one_answer_per_molecule_in_any_notation_and_any_batch(model: str) -> None:
+    drugs = ["CC(C)NC[C@H](O)COc1cccc2ccccc12", "C[C@H]1CC[C@@H](C)CC1", "C" * 60, "CC(=O)Nc1ccc(O)cc1", "C1CC2CCC1CC2"]
+    written = [
+        one for text in drugs for one in (text, *Chem.MolToRandomSmilesVect(Chem.MolFromSmiles(text), 4, randomSeed=3))
+    ]
+    graphs, method = featurise(written).graphs, "goodformer" if model == "goodformer" else "erm"
+    fitted = untrained(method, model)
+    order = torch.randperm(len(written), generator=torch.Generator().manual_seed(0))
+    shuffled = fitted.predict(graphs.subset(order), batch_size=3).probabilities[order.argsort()]
+    whole = fitted.predict(graphs).probabilities
+    assert float((shuffled - whole).abs().max()) < 1e-6
+    each = whole.view(len(drugs), -1)
+    assert float((each - each[:, :1]).abs().max()) < 1e-6
+    assert float(each[:, 0].std()) > 1e-4

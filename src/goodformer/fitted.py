@@ -106,6 +106,7 @@ class FittedModel:
         label_kind: str = "U",
     ) -> None:
         self.method, self.file, self.uncertainty = method.eval(), file, uncertainty
+        self.to(next(method.parameters()).device)
         self.task: Task = file.task
         self.features: FeatureSpec = file.features
         self.label_kind = label_kind
@@ -181,20 +182,26 @@ class FittedModel:
         if self.uncertainty:
             meaning = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
-        self.file = save_weights(place, self.file, self.method.state_dict())
+        state = self.method.state_dict()
+        single = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
+        self.file = save_weights(place, self.file, single)
         if self.uncertainty:
             self.uncertainty.save(place, self.file.sha256)
         return place
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the weights to a device, where predictions are then computed."""
-        self.method.to(device)
+        """Move the weights to a device, where predictions are then computed.
+
+        The CPU computes in double precision: in single precision, the other graphs of a batch change the fifth digit of
+        a probability. Weights are stored in single precision.
+        """
+        self.method.to(device, torch.double if torch.device(device).type == "cpu" else torch.float)
         return self
 
     # ------------------------------------------------------------------------------------------ on graphs
 
     @torch.no_grad()
-    def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Predictions:
+    def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> Predictions:
         """Predict graphs, which need no labels; encodings are computed here.
 
         Args:
@@ -210,7 +217,7 @@ class FittedModel:
             order.append(places)
             logits.append(prediction.logits.detach().float().cpu())
             if prediction.edge_scores is not None:
-                scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[places].tolist())
+                scores += prediction.edge_scores.detach().float().cpu().split(ready.edge_ptr.diff()[places].tolist())
             if known:
                 unusual.append(known.unusual(observe_batch(self.method, batch, prediction, known.embeds)))
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
@@ -227,7 +234,7 @@ class FittedModel:
         )
 
     @torch.no_grad()
-    def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Tensor:
+    def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> Tensor:
         """Return the probabilities of `predict` (not calibrated), (B, C), and compute nothing else."""
         batches = eval_batches(self.method, self.prepare(graphs), batch_size)
         parts = [(places, self.method(batch)) for places, batch in batches]
@@ -235,7 +242,7 @@ class FittedModel:
         return class_scores(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
 
     @torch.no_grad()
-    def edge_scores(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> list[Tensor] | None:
+    def edge_scores(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> list[Tensor] | None:
         """Return the edge scores of `predict` and compute nothing else; None if the method does not score edges."""
         ready = self.prepare(graphs)
         found: list[Tensor] = [torch.empty(0)] * len(ready)
@@ -243,7 +250,7 @@ class FittedModel:
             scores = self.method.edge_scores(batch)
             if scores is None:
                 return None
-            parts = scores.cpu().split(ready.edge_ptr.diff()[places].tolist())
+            parts = scores.float().cpu().split(ready.edge_ptr.diff()[places].tolist())
             for place, part in zip(places.tolist(), parts, strict=True):
                 found[place] = part
         return found
@@ -275,7 +282,7 @@ class FittedModel:
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
                 ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
-        return ready
+        return ready.double() if next(self.method.parameters()).dtype == torch.double else ready
 
 
 @dataclass(frozen=True)

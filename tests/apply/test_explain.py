@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rdkit import Chem
 
-from goodformer.apply.explain import Shown
+from goodformer.apply.explain import Shown, explain_file
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import Collection
 from goodformer.fitted import Predictions
+from tests.apply.molecules import untrained
 
 
 def add(shown: Shown, sizes: list[int], rows: list[int]) -> None:
@@ -64,3 +71,44 @@ def test_rows_and_notes_against_a_plain_loop(kinds: list[int], count: int, size:
         assert f"row {skipped[0] + 1})" in notes[0]
     if shown.drawable < len(chosen):
         assert notes[-1].startswith(f"row {chosen[shown.drawable] + 1} ")
+
+
+# The order of atoms ---------------------------------------------------------------------------------------------------
+
+DRUGS = ["CC(=O)Nc1ccc(O)cc1", "CC(C)NC[C@H](O)COc1cccc2ccccc12", "C[C@H]1CC[C@@H](C)CC1", r"C/C=C/[C@H](O)/C=C\C"]
+
+
+def by_bond(mol: Chem.Mol, scored: list[tuple[int, int, float]]) -> list[tuple[str, float]]:
+    """Scores of bonds with the environment of their atoms, which does not depend on the order of atoms."""
+    rank = list(Chem.CanonicalRankAtoms(mol, breakTies=False))
+    return sorted((str(sorted((rank[a], rank[b]))), round(score, 5)) for a, b, score in scored)
+
+
+@pytest.mark.parametrize(("method", "model"), [("erm", "gin"), ("gsat", "gps")])
+def test_scores_belong_to_the_atoms_as_the_user_numbers_them(tmp_path: Path, method: str, model: str) -> None:
+    """Each drug in four notations: the same prediction, and the same score for the same bond in table and JSON."""
+    written = [
+        one for text in DRUGS for one in (text, *Chem.MolToRandomSmilesVect(Chem.MolFromSmiles(text), 3, randomSeed=5))
+    ]
+    (tmp_path / "drugs.csv").write_text("smiles\n" + "".join(f"{one}\n" for one in written))
+    report = explain_file(untrained(method, model), tmp_path / "drugs.csv", tmp_path / "why", count=len(written))
+    with (tmp_path / "why" / "edges.csv").open() as file:
+        edges = [
+            (int(row["row"]), int(row["source"]), int(row["target"]), float(row["score"]))
+            for row in csv.DictReader(file)
+        ]
+    records = json.loads((tmp_path / "why" / "edges.json").read_text())["graphs"]
+    for first in range(0, len(written), 4):
+        wanted = None
+        for place in range(first, first + 4):
+            mol = Chem.MolFromSmiles(written[place])
+            table = [(a, b, score) for row, a, b, score in edges if row == place + 1]
+            assert {tuple(sorted(pair[:2])) for pair in table} == {
+                tuple(sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))) for bond in mol.GetBonds()
+            }
+            wanted = wanted or by_bond(mol, table)
+            assert by_bond(mol, table) == wanted
+            listed = [(a, b, s) for (a, b), s in zip(records[place]["edges"], records[place]["scores"], strict=True)]
+            assert by_bond(mol, listed) == wanted
+            assert records[place]["probabilities"] == records[first]["probabilities"]
+    assert report["unreadable"] == 0

@@ -106,8 +106,9 @@ def test_molecules_are_drawn_from_smiles_or_codes(tmp_path: Path) -> None:
     assert [row["smiles"] for row in report["graphs"]] == SMILES
     assert report["graphs"][2]["fidelity"] == {"whole": None, "removed": None, "kept": None}  # a single atom
     assert report["fidelity"]["graphs"] == 3
-    bare = gf.explain_graphs(model, list(molecules), tmp_path / "b", form="svg")
-    assert fills(Path(bare["picture"])) == drawn
+    bare = gf.explain_graphs(model, list(molecules), tmp_path / "b", form="svg", single_pictures=True)
+    for one, other in zip(report["pictures"], bare["pictures"], strict=True):  # bonds have other numbers
+        assert sorted(map(sorted, fills(Path(one)).values())) == sorted(map(sorted, fills(Path(other)).values()))
     png = gf.explain_graphs(model, molecules, tmp_path / "c", measure=False)
     assert Image.open(png["picture"]).size[0] > 700
     assert png["fidelity"] is None
@@ -126,7 +127,7 @@ def test_pictures_get_each_molecule_with_its_own_bonds_scores_and_title(
     )
     both, *alone = calls
     assert both[0] == SMILES[:2]
-    assert [index.tolist() for index in both[1]] == [graph.edge_index.tolist() for graph in graphs]
+    assert [index.tolist() for index in both[1]] == [graph.edge_index.tolist() for graph in graphs.as_given()]
     assert [title.split("\n")[0] for title in both[4]] == names
     assert both[5:] == (4, CAPTIONS["post-hoc"].replace("edges", "bonds"), "one left out")
     for place, (index, scores) in enumerate(zip(both[1], both[2], strict=True)):

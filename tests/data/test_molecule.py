@@ -64,19 +64,44 @@ SMILES = [
     "c1ccccc1 benzene",
 ]
 
+OTHERS = [0, 2, 3, 4, 5, 6, 7, 8]
+"""All columns of atoms but chirality."""
 DATA = os.environ.get("GOODFORMER_DATA", "")
 
 
+STEREO = [
+    "C[C@H](N)C(=O)O",
+    "OC[C@H]1O[C@@H](O)[C@H](O)[C@@H](O)[C@@H]1O",
+    "C[C@H]1CC[C@@H](C)CC1",
+    "C[C@H]1CC[C@H](C)CC1",
+    r"C/C=C/[C@H](O)/C=C\C",
+    "CC(C)NC[C@H](O)COc1cccc2ccccc12",
+    "C[C@]12CC[C@H]3[C@@H](CC=C4C[C@@H](O)CC[C@@]43C)[C@@H]1CC[C@@H]2O",
+    "C1CC2CCC1CC2",
+    "[O-][N+](=O)c1ccc(cc1)[C@@H](O)[C@@H](CO)NC(=O)C(Cl)Cl",
+    "C[C@@H]1C[C@H](C)C[C@@H](C)C1",
+    "O[C@H]1[C@@H](O)[C@@H](O)[C@H](O)[C@@H](O)[C@H]1O",
+    "C1C[C@H]2CC[C@@H]1CC2",
+    "CC(=O)O.[Na+].O.O",
+]
+
+
 def same_as_pyg(made: Molecules, smiles: list[str]) -> None:
-    """x, and the codes of every directed edge, are those of `from_smiles`."""
-    for graph, row in zip(made.graphs, made.rows.tolist(), strict=True):
+    """In the order of the text, x and the codes of every directed edge are those of `from_smiles`; not chirality."""
+    for graph, row in zip(made.graphs.as_given(), made.rows.tolist(), strict=True):
         expected = from_smiles(smiles[row])
-        assert torch.equal(graph.x, expected.x), smiles[row]
+        assert torch.equal(graph.x[:, OTHERS], expected.x[:, OTHERS]), smiles[row]
+        assert torch.equal(graph.x[:, 1] > 0, expected.x[:, 1] > 0), smiles[row]
         assert edges(graph) == edges(expected), smiles[row]
 
 
 def edges(graph: Any) -> list[tuple[int, ...]]:
     return sorted(map(tuple, torch.cat([graph.edge_index.T, graph.edge_attr], 1).tolist()))
+
+
+def contents(graph: Any) -> tuple[Any, ...]:
+    """Atoms and bonds, whatever their order."""
+    return sorted(graph.x.tolist()), sorted(graph.edge_attr.tolist())
 
 
 def same(one: Molecules, other: Molecules) -> None:
@@ -118,11 +143,48 @@ def test_real_rows_that_are_rejected() -> None:
 
 def test_order_of_atoms_and_bonds() -> None:
     made = featurise(["OCC=N", "C", "CC"])
-    assert made.graphs.node["x"][:, 0].tolist() == [8, 6, 6, 7, 6, 6, 6]
-    assert made.graphs.edge["index"].tolist() == [[0, 1, 1, 2, 2, 3, 0, 1], [1, 0, 2, 1, 3, 2, 1, 0]]
-    assert made.graphs.edge["attr"][:, 0].tolist() == [1, 1, 1, 1, 2, 2, 1, 1]
+    assert made.graphs.node["x"][:, 0].tolist() == [7, 8, 6, 6, 6, 6, 6]
+    assert made.graphs.node["given"].tolist() == [3, 0, 2, 1, 0, 0, 1]
+    assert made.graphs.edge["index"].tolist() == [[0, 2, 1, 3, 2, 3, 0, 1], [2, 0, 3, 1, 3, 2, 1, 0]]
+    assert made.graphs.edge["attr"][:, 0].tolist() == [2, 2, 1, 1, 1, 1, 1, 1]
     assert made.graphs.node_ptr.tolist() == [0, 4, 5, 7]
     assert made.graphs.edge_ptr.tolist() == [0, 6, 6, 8]  # a single atom has no edge
+    given = made.graphs.as_given()
+    assert given.node["x"][:, 0].tolist() == [8, 6, 6, 7, 6, 6, 6]
+    assert given.edge["index"].tolist() == [[3, 2, 0, 1, 2, 1, 0, 1], [2, 3, 1, 0, 1, 2, 1, 0]]
+    assert "given" not in given.node
+
+
+def test_every_notation_of_a_molecule_is_one_graph() -> None:
+    """Random SMILES of molecules with every kind of stereochemistry: equal tensors, whatever the order of atoms."""
+    for text in STEREO:
+        mol = Chem.MolFromSmiles(text)
+        written = [text, *(Chem.MolToRandomSmilesVect(mol, 20, randomSeed=7))]
+        assert len(set(written)) > 4
+        made = featurise(written).graphs
+        for graph in made:
+            assert torch.equal(graph.x, made[0].x), text
+            assert torch.equal(graph.edge_index, made[0].edge_index), text
+            assert torch.equal(graph.edge_attr, made[0].edge_attr), text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O"),
+        ("C[C@H]1CC[C@@H](C)CC1", "C[C@H]1CC[C@H](C)CC1"),
+        ("F/C=C/F", r"F/C=C\F"),
+    ],
+)
+def test_stereoisomers_are_different_graphs(one: str, other: str) -> None:
+    first, second = featurise([one, other]).graphs
+    assert contents(first) != contents(second)  # also if atoms are renumbered
+
+
+def test_chirality_is_r_or_s() -> None:
+    made = featurise(["C[C@@H](N)C(=O)O", "OC(=O)[C@H](N)C", "C[C@H](N)C(=O)O"])  # D-alanine twice, then L-alanine
+    codes = [int(graph.x[:, 1].max()) for graph in made.graphs]
+    assert codes == [1, 1, 2]
 
 
 def test_rejected_rows_keep_their_number_and_reason() -> None:

@@ -52,7 +52,7 @@ def test_every_pass_is_used(name: str, benchmark: Benchmark, request: pytest.Fix
 @pytest.mark.parametrize("model", ["gin", "gps"])
 def test_fidelity_is_that_of_graphs_cut_by_hand(model: str) -> None:
     fitted = untrained(model=model)
-    found = explain(fitted, featurise(SMILES).graphs, k=4)
+    found = explain(fitted, featurise(SMILES).graphs.as_given(), k=4)
     assert found.fidelity is not None
     for place in range(2):
         graph, record = found.graphs[place], found.record(place, 4)

@@ -209,7 +209,7 @@ class Shown:
 
 def score_columns(collection: Collection, scores: Sequence[Tensor], k: int | None) -> tuple[Columns, Columns]:
     """Return one line per undirected edge and one per node: its score, and whether it is in the chosen subgraph."""
-    graphs = collection.graphs
+    graphs = collection.graphs.as_given()
     pairs = Undirected.of(graphs)
     value = pairs.mean(torch.cat(list(scores)).float())  # (M,)
     chosen = pairs.best(value, pairs.sizes(k, graphs.edge.get("truth")))  # (M,)

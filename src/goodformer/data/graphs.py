@@ -18,6 +18,8 @@ Indices = Sequence[int] | Tensor
 
 EDGE_NAMES = {"index": "edge_index", "attr": "edge_attr", "truth": "edge_truth"}
 """Names in a batch of the entries of `GraphSet.edge`."""
+GIVEN = "given"
+"""Node attribute (N,): number of each node in the input, if nodes are stored in another order."""
 
 
 class GraphSet(Dataset[Data]):
@@ -137,6 +139,27 @@ class GraphSet(Dataset[Data]):
         """Return the same graphs with one more node attribute (N, ...); all other tensors are shared."""
         return GraphSet({**self.node, name: value}, self.edge, self.graph, self.node_ptr, self.edge_ptr)
 
+    def double(self) -> GraphSet:
+        """Return the graphs with all real numbers of nodes and edges in double precision; unchanged if they are so."""
+        values = (*self.node.values(), *self.edge.values())
+        if all(value.dtype == torch.double for value in values if value.is_floating_point()):
+            return self
+        node, edge = (
+            {name: value.double() if value.is_floating_point() else value for name, value in values.items()}
+            for values in (self.node, self.edge)
+        )
+        return GraphSet(node, edge, self.graph, self.node_ptr, self.edge_ptr)
+
+    def as_given(self) -> GraphSet:
+        """Return the graphs with nodes numbered as in the input (`GIVEN`); the order of edges stays the same."""
+        if GIVEN not in self.node:
+            return self
+        number, first = self.node[GIVEN], torch.repeat_interleave(self.node_ptr[:-1], self.sizes)  # (N,)
+        order = (number + first).argsort()
+        node = {name: value[order] for name, value in self.node.items() if name != GIVEN}
+        edge = {**self.edge, "index": number[self.edge_index]}
+        return GraphSet(node, edge, self.graph, self.node_ptr, self.edge_ptr)
+
     @classmethod
     def concat(cls, parts: Sequence[GraphSet]) -> GraphSet:
         """Join parts that have the same attributes."""
@@ -241,6 +264,8 @@ def _fields(data: Data, position: int) -> dict[str, Tensor]:
         raise InputError(f"graph {position} is a {type(data).__name__}; give torch_geometric.data.Data objects.")
     fields = {"node/x": _node_features(data, position), "edge/index": _edges(data, position)}
     edges = fields["edge/index"].shape[1]
+    if data.get(GIVEN) is not None:
+        fields[f"node/{GIVEN}"] = torch.as_tensor(data[GIVEN]).long().reshape(-1)
     for name in ("attr", "truth"):
         value = data.get(EDGE_NAMES[name])
         if value is not None:

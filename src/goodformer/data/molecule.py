@@ -1,7 +1,9 @@
 """Molecules as graphs: SMILES or mol blocks in, atoms and bonds out, in the column layout of PyG's ``from_smiles``.
 
 The only data file that imports RDKit. Every text is parsed once; scaffolds, fingerprints and canonical SMILES come from
-the parsed molecule. Letters: R rows given, G molecules accepted, N atoms, E directed bonds.
+the parsed molecule. Atoms and bonds of a graph are in RDKit's canonical order, and chirality is that of the molecule,
+not of its notation: all SMILES of a molecule yield the same graph. Letters: R rows given, G molecules accepted, N
+atoms, E directed bonds.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdFingerprintGenerator
+from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.cache import cached
-from goodformer.data.graphs import GraphSet, bounds
+from goodformer.data.graphs import GIVEN, GraphSet, bounds
 from goodformer.spec import Features, FeatureSpec
 
 Texts = Sequence[str | None]
@@ -37,7 +39,7 @@ Column = tuple[Callable[[Any], int], int, Tensor | None]
 S = TypeVar("S")
 T = TypeVar("T")
 
-VERSION = 1
+VERSION = 2
 """Increased when the same text yields a different graph, so that cached graphs are rebuilt."""
 KEPT_FROM = 5_000
 """Number of molecules from which results are cached on disk and computed by several processes (about two seconds)."""
@@ -53,7 +55,16 @@ STEREO = ("STEREONONE", "STEREOANY", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOT
 FEATURES = FeatureSpec(Features.categorical(119, 9, 11, 12, 9, 5, 8, 2, 2), Features.categorical(22, 6, 2))
 """Nine columns per atom: element, chirality, degree with hydrogens, charge + 5, hydrogens, unpaired electrons,
 hybridisation, aromatic, in a ring. Three per bond: type, stereo, conjugated. A value outside its column's range takes
-the nearest code; kinds of hybridisation and stereo without a code count as OTHER and STEREOANY."""
+the nearest code; kinds of hybridisation and stereo without a code count as OTHER and STEREOANY.
+
+Chirality differs from PyG, whose codes 1 (clockwise) and 2 (counterclockwise) depend on the order of atoms in the
+SMILES: here 1 is R or r and 2 is S or s; 3 is a chiral atom of unknown label."""
+CHIRALITY, ROUNDS = 1, 3
+"""Column of chirality, and how often labels are corrected when a molecule is rebuilt."""
+TETRAHEDRAL = (1, 2)
+"""RDKit's tags for clockwise and counterclockwise neighbours."""
+LABEL, LABELS, CHIRAL = "_CIPCode", {"R": 1, "r": 1, "S": 2, "s": 2}, 3
+"""RDKit's property for the label of an atom, its codes, and the code of a chiral atom of unknown label."""
 
 
 def _table(kinds: Mapping[str, Any], codes: Sequence[str], otherwise: str) -> Tensor:
@@ -173,8 +184,9 @@ class Molecules:
     """Graphs of the rows that are molecules, and the rows that are not.
 
     Attributes:
-        graphs: Atoms in RDKit's order, which is that of the text. Bond b of a molecule is its edges 2b (from the first
-            atom to the second) and 2b + 1 (back), with equal ``attr``.
+        graphs: Atoms and bonds in canonical order. Bond b of a molecule is its edges 2b (from the atom with the smaller
+            number to the other) and 2b + 1 (back), with equal ``attr``. The node attribute ``given`` is the number of
+            each atom in its text, see `GraphSet.as_given`.
         rows: Row of each graph, ascending (G,).
         rejected: The other rows, ascending.
         parsed: The molecules of the graphs. For mol blocks, their SMILES number the atoms differently.
@@ -230,6 +242,7 @@ class Part:
 
     Attributes:
         x: Atom codes (N, 9).
+        atoms: Number of each atom in its text (N,).
         index: Bonds in both directions, numbered within each molecule (2, E).
         attr: Bond codes (E, 3).
         nodes: Number of atoms per molecule (G,).
@@ -241,6 +254,7 @@ class Part:
     """
 
     x: npt.NDArray[np.uint8]
+    atoms: npt.NDArray[np.int32]
     index: npt.NDArray[np.int32]
     attr: npt.NDArray[np.uint8]
     nodes: npt.NDArray[np.int32]
@@ -256,6 +270,8 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
     atom: list[list[int]] = [[] for _ in ATOM]
     bond: list[list[int]] = [[] for _ in (*ENDS, *BOND)]
     counts: list[tuple[int, int, int]] = []
+    ranks: list[int] = []
+    chiral: list[int] = []
     rejected: list[tuple[int, str]] = []
     smiles: list[str] = []
     binaries: list[bytes] = []
@@ -272,15 +288,77 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
                 column.extend(map(read, atoms))
             for column, read in zip(bond, (*ENDS, *(read for read, _, _ in BOND)), strict=True):
                 column.extend(map(read, bonds))
+            rank, codes = _numbered(mol)
+            ranks += rank
+            chiral += codes
             counts.append((row, len(atoms), 2 * len(bonds)))
             binaries.append(mol.ToBinary(int(Chem.PropertyPickleOptions.NoProps)))
             if kind == BLOCK:
                 smiles.append(Chem.MolToSmiles(mol))
+    atom[CHIRALITY] = chiral
     rows, nodes, edges = np.array(counts, dtype=np.int32).reshape(-1, 3).T
-    ends = np.array(bond[:2], dtype=np.int32)  # (2, E / 2)
-    index = np.stack([ends, ends[::-1]], 2).reshape(2, -1)  # there and back, one after the other
-    attr = _codes(bond[2:], BOND, FEATURES.edge).repeat(2, 0)
-    return Part(_codes(atom, ATOM, FEATURES.node), index, attr, nodes, edges, rows, rejected, smiles, binaries)
+    x, ends = _codes(atom, ATOM, FEATURES.node), np.array(bond[:2], dtype=np.int64)  # (N, 9), (2, E / 2)
+    x, numbers, ends, order = _sorted(x, np.array(ranks, dtype=np.int64), ends, nodes, edges // 2)
+    index = np.stack([ends, ends[::-1]], 2).reshape(2, -1).astype(np.int32)  # there and back, one after the other
+    attr = _codes(bond[2:], BOND, FEATURES.edge)[order].repeat(2, 0)
+    return Part(x, numbers.astype(np.int32), index, attr, nodes, edges, rows, rejected, smiles, binaries)
+
+
+def _sorted(
+    x: npt.NDArray[np.uint8],
+    rank: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    nodes: npt.NDArray[np.int32],
+    bonds: npt.NDArray[np.int32],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Bring atoms and bonds into canonical order.
+
+    Args:
+        x: Atom codes in the order of the text (N, 9).
+        rank: Canonical number of each atom in its molecule (N,).
+        ends: Atoms of each bond, numbered within each molecule (2, E / 2).
+        nodes: Number of atoms per molecule (G,).
+        bonds: Number of bonds per molecule (G,).
+
+    Returns:
+        The codes, the number of each atom in its text, the ends of the bonds, the smaller number first, and the place
+        of each of these bonds among the given ones.
+    """
+    start = np.concatenate([[0], nodes.cumsum(dtype=np.int64)])[:-1]  # (G,)
+    first, owner = np.repeat(start, nodes), np.repeat(np.arange(len(nodes)), bonds)
+    back = np.empty(len(rank), dtype=np.int64)
+    back[rank + first] = np.arange(len(rank))
+    ends = np.sort(rank[ends + start[owner]], 0)
+    order = np.lexsort((ends[1], ends[0], owner))
+    return x[back], back - first, ends[:, order], order
+
+
+def _numbered(mol: Any) -> tuple[list[int], list[int]]:
+    """Return canonical number and chirality of each atom, neither of which depends on the order of atoms.
+
+    Where RDKit finds no label R or S, both are read from the canonical SMILES: the same text for every notation.
+    """
+    atoms = list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
+    rank: list[int] = list(Chem.CanonicalRankAtoms(mol, includeAtomMaps=False))
+    tags = [int(atom.GetChiralTag()) for atom in atoms]
+    if not any(tags):
+        return rank, tags
+    if all(atom.HasProp(LABEL) for atom, tag in zip(atoms, tags, strict=True) if tag in TETRAHEDRAL):
+        return rank, [_chirality(atom) for atom in atoms]
+    twin = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+    if twin is None or twin.GetNumAtoms() != len(atoms):
+        return rank, [CHIRAL if tag in TETRAHEDRAL else tag for tag in tags]
+    rdCIPLabeler.AssignCIPLabels(twin)
+    rank, codes = [0] * len(atoms), [0] * len(atoms)
+    for place, number in enumerate(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]):
+        rank[number], codes[number] = place, _chirality(twin.GetAtomWithIdx(place))
+    return rank, codes
+
+
+def _chirality(atom: Any) -> int:
+    """Return the code of an atom's label, or its tag if it has none."""
+    tag = int(atom.GetChiralTag())
+    return LABELS.get(atom.GetProp(LABEL), tag) if tag in TETRAHEDRAL and atom.HasProp(LABEL) else tag
 
 
 def _parse(kind: str, text: str | None, log: Any) -> Any:
@@ -326,7 +404,7 @@ def _molecules(
     worth_keeping = key is not None or len(texts) >= KEPT_FROM
     tensors = cached(_key(kind, texts, key), build) if worth_keeping else build()
     graphs = GraphSet(
-        {"x": tensors["x"].long()},
+        {"x": tensors["x"].long(), GIVEN: tensors["atoms"].long()},
         {"index": tensors["index"].long(), "attr": tensors["attr"].long()},
         {},
         bounds(tensors["nodes"].long()),
@@ -343,10 +421,11 @@ def _joined(parts: Sequence[Part]) -> dict[str, Tensor]:
     empty = _read_chunk([], 0, SMILES)
     joined = {
         name: torch.from_numpy(np.concatenate([getattr(part, name) for part in (empty, *parts)], axis))
-        for name, axis in (("x", 0), ("index", 1), ("attr", 0), ("nodes", 0), ("edges", 0), ("rows", 0))
+        for name, axis in (("x", 0), ("atoms", 0), ("index", 1), ("attr", 0), ("nodes", 0), ("edges", 0), ("rows", 0))
     }
-    if joined["index"].numel() and int(joined["index"].max()) < 2**15:
-        joined["index"] = joined["index"].short()
+    for name in ("index", "atoms"):
+        if joined[name].numel() and int(joined[name].max()) < 2**15:
+            joined[name] = joined[name].short()
     joined["smiles"] = _packed([text for part in parts for text in part.smiles])
     return {**joined, "rejected": _packed([pair for part in parts for pair in part.rejected])}
 
@@ -445,3 +524,22 @@ def rebuilt(graph: Data) -> Any:
     mol.UpdatePropertyCache(strict=False)
     Chem.FastFindRings(mol)
     return mol.GetMol()
+
+
+def labelled(mol: Any, codes: Sequence[int]) -> Any:
+    """Return the molecule with the chirality of the codes; atoms whose label cannot be restored have none."""
+    wanted = {number: code for number, code in enumerate(codes) if code in TETRAHEDRAL}
+    atoms = {number: mol.GetAtomWithIdx(number) for number in wanted}
+    for atom in atoms.values():
+        atom.SetChiralTag(Chem.ChiralType.CHI_TETRAHEDRAL_CW)
+    for _ in range(ROUNDS if wanted else 0):  # a label may depend on other labels
+        Chem.AssignStereochemistry(mol, cleanIt=False, force=True)
+        wrong = [number for number, atom in atoms.items() if atom.HasProp(LABEL) and _chirality(atom) != wanted[number]]
+        for number in wrong:
+            atoms[number].InvertChirality()
+        if not wrong:
+            break
+    for atom in atoms.values():
+        if not atom.HasProp(LABEL):
+            atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
+    return mol

@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_rdmol
 
 from goodformer import files
-from goodformer.data.molecule import rebuilt, restored
+from goodformer.data.molecule import CHIRALITY, labelled, rebuilt, restored
 from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.errors import InputError
@@ -210,9 +210,11 @@ def _rebuilt(graph: Data) -> Any:
 
     A molecule that violates RDKit's rules, such as carbon with five bonds, is drawn without wedges.
     """
+    flat = Data(graph.x.clone(), graph.edge_index, graph.edge_attr)
+    flat.x[:, CHIRALITY] = 0  # PyG reads these codes differently
     with rdBase.BlockLogs():
         try:
-            return to_rdmol(graph)
+            return labelled(to_rdmol(flat), graph.x[:, CHIRALITY].tolist())
         except (Chem.MolSanitizeException, ValueError, RuntimeError):
             pass
         try:

@@ -24,7 +24,7 @@ class Explanation:
     """Graphs with their predictions and edge scores.
 
     Attributes:
-        graphs: The graphs.
+        graphs: The graphs, with nodes numbered as in the input.
         names: A name for each graph.
         answer: The predictions.
         scores: For each graph one score per directed edge in its own edge order, larger = more decisive.
@@ -101,7 +101,7 @@ def explain(
     found = None
     if measure:
         found = fidelity(model.probabilities, model.task, whole, scores, k, whole=answer.probabilities)
-    return Explanation(whole, named, answer, scores, source, found, smiles, model.classes)
+    return Explanation(whole.as_given(), named, answer, scores, source, found, smiles, model.classes)
 
 
 def edge_scores(

@@ -44,7 +44,8 @@ class WeightedMethod(nn.Module):
         """Return logits (B, C); ``x`` and ``edge_index`` are those of ``graphs``, and edges weigh 1 by default."""
         if edge_weight is None:
             edge_weight = torch.ones(edge_index.shape[1], device=edge_index.device)
-        return self.method.weighted_logits(graphs, edge_weight)
+        precision = next(self.method.parameters()).dtype  # double on the CPU
+        return self.method.weighted_logits(graphs, edge_weight.to(precision)).float()
 
 
 class EdgeAlgorithm(ExplainerAlgorithm):

@@ -489,7 +489,7 @@ class GOODFormer(GraphModel):
         """Return [Z, Z_PSE] of the halves, and the encodings recovered from Z_PSE, (2, N, k) (Eqs. 11, 12)."""
         if self.target is None:
             return list(h), None
-        noise = self.noise(layout, x)
+        noise = self.noise(layout, x).to(h[0].dtype)
         each = noise.chunk(2, 1) if self.separate_noise else (noise, noise)
         joined, recovered = [], []
         for number, (rows, side) in enumerate(zip(h, sides, strict=True)):

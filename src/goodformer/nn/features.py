@@ -81,7 +81,7 @@ class NodeInput(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Node vectors (N, D)."""
-        x = batch.x if self.kind == "categorical" else batch.x.float()
+        x = batch.x if self.kind == "categorical" else batch.x.to(self.own.weight.dtype)
         h = self.own(x)
         for attribute, layer in zip(self.attributes, self.computed, strict=True):
             value = batch[attribute]
@@ -108,5 +108,5 @@ class EdgeInput(nn.Module):
         """Edge vectors (E, D), or None."""
         if self.own is None:
             return None
-        attr = batch.edge_attr if self.kind == "categorical" else batch.edge_attr.float()
+        attr = batch.edge_attr if self.kind == "categorical" else batch.edge_attr.to(self.own.weight.dtype)
         return self.own(attr)

@@ -12,6 +12,9 @@ Solver = Literal["exact", "descent", "joint_descent", "none"]
 
 LOWEST, HIGHEST = 0.02, 50.0
 """Range of temperatures; where no temperature reaches the target entropy, the result is a limit of this range."""
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
+"""Largest difference of entropies accepted as equal. In double precision the start, which depends on the largest graph
+of the batch, no longer changes a prediction."""
 
 
 def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
@@ -28,7 +31,7 @@ def mean_entropy(logits: Tensor, p: Tensor, rows: Tensor) -> Tensor:
     return (row_entropy(logits, p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
 
 
-def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float = 1e-4) -> Tensor:
+def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float | None = None) -> Tensor:
     """Return the t of each graph and head at which the mean entropy of Softmax(E / t) equals the target.
 
     Entropy rises with t: with b = 1/t and x the logits, dH/d(log b) = -b^2 Var_p(x). Newton steps on log b stay inside
@@ -39,11 +42,12 @@ def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: f
         logits: (B, H, n, n), a large negative number where a key is padding.
         rows: True where a row is a node, (B, n).
         target: Entropy to reach, (H,).
-        tolerance: Largest difference of entropies accepted as equal.
+        tolerance: Largest difference of entropies accepted as equal; by default that of `TOLERANCE`.
 
     Returns:
         Temperatures (B, H).
     """
+    tolerance = TOLERANCE.get(logits.dtype, TOLERANCE[torch.float32]) if tolerance is None else tolerance
     shifted, weight, goal = _blocks(logits, rows, target)
     log_b = torch.zeros_like(goal)
     if logits.shape[-1] > 48:
@@ -84,7 +88,7 @@ def _newton(x: Tensor, weight: Tensor, goal: Tensor, log_b: Tensor, tolerance: f
         gap = entropy - goal  # above the goal: b must grow
         settled = (gap.abs() <= tolerance) | ((log_b <= bottom) & (gap < 0)) | ((log_b >= top) & (gap > 0))
         low, high = torch.where(gap > 0, log_b, low), torch.where(gap > 0, high, log_b)
-        settled |= high - low < 1e-6
+        settled |= high - low < tolerance / 100
         step = (log_b - gap / slope.clamp(max=-1e-12)).clamp(bottom, top)
         step = torch.where((step > low) & (step < high), step, ((low + high) / 2).clamp(bottom, top))
         log_b = torch.where(settled, log_b, step)

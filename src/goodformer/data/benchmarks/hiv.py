@@ -18,7 +18,7 @@ from goodformer.data.splits.split import Split, concept, covariate, mixed
 from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Task
 
-VERSION = 1
+VERSION = 2
 """Increased when the same file yields different splits."""
 
 SOURCE = PublicFile(

@@ -18,7 +18,7 @@ from torch import Tensor
 from goodformer.data import molecule
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.digest import FILE, digest
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick
 from goodformer.data.readers.labels import Labels, read_labels
@@ -82,7 +82,7 @@ def table(
     Splits: domains in the order of ``split``, the first for training, the last for OOD test; ``auto`` uses scaffolds
         for molecules and sizes for other graphs. Parts that are given, by words such as train and test in the column of
         ``column:NAME`` or by the files ``val`` and ``test``, are kept.
-    Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features in the file.
+    Input: molecules (columns of `goodformer.data.molecule.FEATURES`), or graphs with the features in the file.
     Label: two values make a binary target, more make classes, several columns make several binary targets.
     Task: binary targets, ROC-AUC; otherwise classes, accuracy.
     Domain: the attribute that ``split`` names.
@@ -272,7 +272,8 @@ def assemble(
         raise InputError(f"there are {counts}; give equally many of each.")
     (env, num_envs), rows, own = split.envs(), collection.rows, collection.graphs
     fields = {"y": labels.y[rows], "env": env[rows], "domain": split.domain[rows]}
-    graphs = GraphSet(own.node, own.edge, fields, own.node_ptr, own.edge_ptr)
+    node = {attribute: value for attribute, value in own.node.items() if attribute != GIVEN}
+    graphs = GraphSet(node, own.edge, fields, own.node_ptr, own.edge_ptr)
     splits = {one: graphs.subset(found) for one, found in places_of(split, collection, labels.y).items()}
     check_training_classes(splits["train"].graph["y"], labels)
     left = len(collection) - sum(map(len, splits.values()))

@@ -36,13 +36,14 @@ class Collection:
     """Graphs read from rows of a source, and the rows that could not be read.
 
     Attributes:
-        graphs: The graphs with ``x``, edges in both directions and, if edges have features, ``attr``.
+        graphs: The graphs with ``x``, edges in both directions and, if edges have features, ``attr``. Molecules also
+            have ``given``, the number of each atom in the input, because atoms are in canonical order.
         features: Node and edge features.
         rows: Row of the source for each graph, ascending (G,).
         count: Number of rows of the source (of a block: rows in the block).
         rejected: Rows without a graph, and why.
         molecules: The parsed molecule of each graph; None if the graphs are not molecules.
-        as_written: Whether atoms are in the order of the SMILES; those of an SDF file are in the order of the record.
+        as_written: Whether ``given`` numbers atoms as in the SMILES; an SDF file numbers them as in the record.
     """
 
     graphs: GraphSet

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from goodformer import files
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.random import Draws
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
@@ -123,7 +123,8 @@ class Split:
     def cut(self, graphs: GraphSet, **attributes: Tensor) -> dict[str, GraphSet]:
         """Return the graphs (one per row) of every split with ``domain``, ``env`` and the given attributes (R, ...)."""
         whole = {**graphs.graph, "domain": self.domain, "env": self.envs()[0], **attributes}
-        marked = GraphSet(graphs.node, graphs.edge, whole, graphs.node_ptr, graphs.edge_ptr)
+        node = {name: value for name, value in graphs.node.items() if name != GIVEN}
+        marked = GraphSet(node, graphs.edge, whole, graphs.node_ptr, graphs.edge_ptr)
         return {split: marked.subset(self.rows(split)) for split in SPLITS}
 
     def save(self, path: str | Path) -> None:

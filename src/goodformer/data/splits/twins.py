@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 INVARIANT = [0, 2, 3, 4, 7, 8]
-"""Atom columns that do not depend on the order of atoms (chirality tags do)."""
+"""Atom columns that are compared first; molecules that differ only in chirality are told apart by their SMILES."""
 ROUNDS = 3
 """Radius of the neighbourhoods that are compared before molecules are."""
 
