@@ -21,6 +21,7 @@ from goodformer.config.run import Hardware
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
 from goodformer.data.cache import checksum
+from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.collection import Collection, collect
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
@@ -50,6 +51,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
         validation: Share of the graphs in each held-out set.
+        standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or
+            tautomer (canonical); see `goodformer.data.molecule.STANDARDS`.
         random_state: Seed of everything random.
         device: cpu, gpu or auto.
         verbose: Whether to show progress bars.
@@ -72,12 +75,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         epochs: int | None = None,
         split: str = "auto",
         validation: float = 0.1,
+        standardise: str = "none",
         random_state: int = 0,
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
         self.method, self.model, self.preset, self.settings = method, model, preset, settings
         self.epochs, self.split, self.validation = epochs, split, validation
+        self.standardise = standardise
         self.random_state, self.device, self.verbose = random_state, device, verbose
 
     def fit(self, X: Sequence[Any], y: ArrayLike, env: ArrayLike | None = None) -> Self:
@@ -89,7 +94,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
                 NaN or None where a label is missing.
             env: The environment of each graph (a lab, a year, a batch), if known.
         """
-        collection = _readable(X)
+        collection = _readable(X, standardise=self.standardise)
         labels, kind = encode_labels(y, len(collection.graphs))
         if not 0 < self.validation < 0.5:
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
@@ -117,6 +122,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             self.history_ = run.epochs
         fitted.smiles = None if collection.smiles is None else "smiles"
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
+        fitted.standardise, fitted.reader = self.standardise, READER
         self._set(fitted)
         return self
 
@@ -164,7 +170,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """Load a folder that `save` or ``goodformer fit`` wrote."""
         model = FittedModel.open(folder)
-        classifier = cls(model.file.method["name"], model.file.model["name"])
+        classifier = cls(model.file.method["name"], model.file.model["name"], standardise=model.standardise)
         classifier._set(model)
         return classifier
 
@@ -225,12 +231,13 @@ def fingerprint(benchmark: Benchmark) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
-def _readable(X: Sequence[Any], model: FittedModel | None = None) -> Collection:
+def _readable(X: Sequence[Any], model: FittedModel | None = None, standardise: str = "none") -> Collection:
     """Read the graphs of ``X``; raise if one cannot be read."""
     if isinstance(X, str) or hasattr(X, "columns"):
         kind = "one text" if isinstance(X, str) else "a table with columns"
         raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that contains them.")
-    collection = collect(list(X), None if model is None else model.features)
+    how = standardise if model is None else model.standardise
+    collection = collect(list(X), None if model is None else model.features, how)
     if collection.rejected:
         first = collection.rejected[0]
         more = f" and {len(collection.rejected) - 1} more" if len(collection.rejected) > 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -94,6 +94,8 @@ class FittedModel:
         smiles: Column of the SMILES in the training file; None if the model reads graphs.
         classes: For each target the names of its classes in the order of their codes; numbers by default.
         label_kind: What the class names were before they became text, as numpy's letter: U, i, u, f or b.
+        standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
+        reader: Version of `goodformer.data.molecule` that made the training graphs.
     """
 
     def __init__(
@@ -104,12 +106,14 @@ class FittedModel:
         smiles: str | None = None,
         classes: Mapping[str, Sequence[str]] | None = None,
         label_kind: str = "U",
+        standardise: str = "none",
+        reader: int = 1,
     ) -> None:
         self.method, self.file, self.uncertainty = method.eval(), file, uncertainty
         self.to(next(method.parameters()).device)
         self.task: Task = file.task
         self.features: FeatureSpec = file.features
-        self.label_kind = label_kind
+        self.label_kind, self.standardise, self.reader = label_kind, standardise, reader
         self.smiles = smiles if classes is not None else "smiles" if self.molecular else None
         if classes is None and self.task.kind == "multiclass":
             classes = {"label": tuple(str(code) for code in range(self.task.outputs))}
@@ -170,7 +174,7 @@ class FittedModel:
             read = TypeAdapter(_Meaning).validate_python(meaning)
         except ValidationError:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
-        return cls(method, file, uncertainty, read.smiles, read.classes, read.kind)
+        return cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
 
     def save(self, folder: str | Path) -> Path:
         """Write weights, description and uncertainty into a folder that `load` reads.
@@ -180,7 +184,8 @@ class FittedModel:
         """
         place = Path(folder)
         if self.uncertainty:
-            meaning = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
+            meaning: dict[str, Any] = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
+            meaning |= {"standardise": self.standardise, "reader": self.reader}
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
         state = self.method.state_dict()
         single = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
@@ -292,6 +297,8 @@ class _Meaning:
     smiles: str | None
     classes: dict[str, tuple[str, ...]]
     kind: str = "U"
+    standardise: Literal["none", "parent", "tautomer"] = "none"
+    reader: int = 1
 
 
 def target_names(targets: int) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
+from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
@@ -52,6 +53,7 @@ class OwnFile:
         seed: Seed of the split.
         val: File of OOD validation rows, if they are not in the first file.
         test: File of OOD test rows, if they are not in the first file.
+        standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
     """
 
     path: Path
@@ -61,6 +63,7 @@ class OwnFile:
     seed: int = 0
     val: Path | None = None
     test: Path | None = None
+    standardise: str = "none"
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -74,11 +77,13 @@ class OwnFile:
             "seed": self.seed,
             "val": str(self.val or ""),
             "test": str(self.test or ""),
+            "standardise": self.standardise,
         }
 
     def load(self) -> LabelledFile:
         """Read the data."""
-        return load_table(self.path, self.smiles, self.target, self.split, self.seed, self.val, self.test)
+        more = (self.val, self.test, self.standardise)
+        return load_table(self.path, self.smiles, self.target, self.split, self.seed, *more)
 
 
 def fit_file(
@@ -130,7 +135,7 @@ def fit_file(
                 warn(sentence)
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
-        fitted.classes = dict(labels.classes)
+        fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
         fitted.save(folder)
         summary = run.summary or {}
         copied = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
@@ -144,6 +149,9 @@ def fit_file(
             "problems": problems[:LISTED],
             "targets": list(labels.targets),
             "classes": dict(labels.classes),
+            "standardise": source.standardise,
+            "conflicts": len(conflicts := table.conflicts),
+            "conflicting": conflicts[:LISTED],
             "split": table.split.by,
             "counts": table.split.counts(),
             "distance": distance_report(table.split, collection, labels.y),

@@ -21,9 +21,12 @@ BLOCK = 1024
 """Rows that are read, predicted and written at a time."""
 LISTED = 20
 """Unreadable rows that a report lists."""
-PROBLEM = "problem"
+PROBLEM, STANDARDISED = "problem", "standardised"
 LINE = re.compile(r"\bline \d+\b")
 """Occurs in the reason if a line of JSON is a graph but does not fit the model."""
+OLD_READER = (
+    "the model was fitted before chirality was read as R and S; fit it again if its molecules have stereo centres."
+)
 Columns = dict[str, list[Any]]
 Watch = Callable[[int], None]
 """Called with the number of finished rows."""
@@ -112,6 +115,10 @@ class Answers:
             for place, value in zip(places, values, strict=True):
                 columns[name][place] = value
         self.outside += sum(value is True for value in columns.get("outside", []))
+        if self.model.standardise != "none":
+            columns[STANDARDISED] = [None] * collection.count
+            for place, text in zip(places, collection.smiles or (), strict=True):
+                columns[STANDARDISED][place] = text
         columns[PROBLEM] = [None] * collection.count
         for rejected in collection.rejected:
             columns[PROBLEM][rejected.row - block.first] = rejected.reason
@@ -171,13 +178,14 @@ def _rounded(values: Tensor) -> list[float]:
 
 def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
     """Return the rows of a file as the model reads them."""
-    return read_blocks(path, smiles or model.smiles or "smiles", size, model.features)
+    return read_blocks(path, smiles or model.smiles or "smiles", size, model.features, model.standardise)
 
 
 def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None) -> list[str]:
     """Return sentences on how a file was read and on limits of the model's uncertainty."""
     read = reading_notes(path, smiles or model.smiles or "smiles")
-    return [*read, *(model.uncertainty.notes if model.uncertainty else ())]
+    old = model.molecular and model.uncertainty is not None and model.reader < 2
+    return [*read, *([OLD_READER] if old else []), *(model.uncertainty.notes if model.uncertainty else ())]
 
 
 def problems_of(collection: Collection) -> list[dict[str, Any]]:

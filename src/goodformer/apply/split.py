@@ -25,6 +25,7 @@ def split_file(
     picture: str | Path | None = None,
     val: str | Path | None = None,
     test: str | Path | None = None,
+    standardise: str = "none",
 ) -> dict[str, Any]:
     """Split the rows of a file, save the split, and report how far the training and test rows differ.
 
@@ -38,6 +39,7 @@ def split_file(
         picture: Where to draw it, if anywhere.
         val: File of OOD validation rows, if any.
         test: File of OOD test rows, if any.
+        standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
 
     Returns:
         The report of `goodformer.data.splits.distance.distance_report` with file names and unreadable rows.
@@ -46,7 +48,7 @@ def split_file(
     if picture is not None:
         check_apart(path, picture, "picture")
     check_not_target(how, target)
-    rows = read_rows(path, smiles, target, val, test)
+    rows = read_rows(path, smiles, target, val, test, standardise)
     collection = rows.collection
     labels = read_labels(pick(rows.columns, target, str(path))) if target else None
     y = None if labels is None else labels.y

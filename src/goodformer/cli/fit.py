@@ -27,6 +27,7 @@ def command(
     ] = "auto",
     val: options.ValFile = None,
     test: options.TestFile = None,
+    standardise: options.Standardise = "none",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
     model: options.Model = None,
@@ -61,7 +62,7 @@ def command(
         from goodformer.config.run import Hardware
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        source = OwnFile(data, tuple(target), smiles, split, seed, val, test)
+        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
         shown: list[str] = []
 

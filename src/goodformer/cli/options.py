@@ -23,6 +23,12 @@ ValFile = Annotated[
     Path | None, typer.Option("--val", metavar="FILE", help="OOD validation rows in a file of their own.")
 ]
 TestFile = Annotated[Path | None, typer.Option("--test", metavar="FILE", help="OOD test rows in a file of their own.")]
+Standardise = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW", help="Molecules: none (as they are), parent (largest fragment, neutral) or tautomer (canonical)."
+    ),
+]
 Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules.")]
 SmilesAsTrained = Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")]
 Model = Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")]

@@ -20,6 +20,7 @@ def command(
     ] = "auto",
     val: options.ValFile = None,
     test: options.TestFile = None,
+    standardise: options.Standardise = "none",
     smiles: options.Smiles = "smiles",
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
@@ -45,7 +46,7 @@ def command(
     with output.working():
         from goodformer.apply.split import split_file
 
-        report = split_file(data, smiles, target or [], by, seed, out, picture, val, test)
+        report = split_file(data, smiles, target or [], by, seed, out, picture, val, test, standardise)
     output.document(report) if as_json else _show(report)
 
 

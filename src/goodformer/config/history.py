@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("dataset", "table"): {"val": "", "test": "", "val_sha256": "", "test_sha256": ""},
+    ("dataset", "table"): {"val": "", "test": "", "val_sha256": "", "test_sha256": "", "standardise": "none"},
     ("training", None): {"batches": "random"},
     ("model", "goodformer"): {
         "edge_vector": False,

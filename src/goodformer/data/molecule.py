@@ -26,12 +26,14 @@ import numpy.typing as npt
 import torch
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
+from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GIVEN, GraphSet, bounds
+from goodformer.errors import check_name
 from goodformer.spec import Features, FeatureSpec
 
 Texts = Sequence[str | None]
@@ -44,6 +46,8 @@ VERSION = 2
 KEPT_FROM = 5_000
 """Number of molecules from which results are cached on disk and computed by several processes (about two seconds)."""
 CHUNK = 512
+STANDARDS = ("none", "parent", "tautomer")
+"""How molecules are standardised: not at all; largest fragment, neutral; the same as RDKit's canonical tautomer."""
 SMILES, BLOCK = "smiles", "block with smiles"
 """The kinds of text, as they appear in cache keys."""
 RDKIT: str = rdBase.rdkitVersion
@@ -199,7 +203,11 @@ class Molecules:
 
 
 def featurise(
-    smiles: Texts, processes: int | None = None, progress: bool = False, key: Mapping[str, Any] | None = None
+    smiles: Texts,
+    processes: int | None = None,
+    progress: bool = False,
+    key: Mapping[str, Any] | None = None,
+    standardise: str = "none",
 ) -> Molecules:
     """Return the graphs of SMILES strings; rows that are not molecules are listed with the reason.
 
@@ -209,13 +217,15 @@ def featurise(
         progress: Whether to show a progress bar on the error stream.
         key: Caches the result on disk under this key and a hash of the strings. Without a key, only inputs of at least
             `KEPT_FROM` rows are cached.
+        standardise: One of `STANDARDS`. The SMILES in ``parsed`` are those of the standardised molecules, and atoms are
+            numbered as in these.
     """
-    return _molecules(SMILES, smiles, processes, progress, key)
+    return _molecules(SMILES, smiles, processes, progress, key, standardise)
 
 
-def featurise_blocks(blocks: Texts) -> Molecules:
+def featurise_blocks(blocks: Texts, standardise: str = "none") -> Molecules:
     """Return the graphs of mol blocks (records of SDF files) without explicit hydrogens; see `featurise`."""
-    return _molecules(BLOCK, blocks, None, False, None)
+    return _molecules(BLOCK, blocks, None, False, None, standardise)
 
 
 def rejected_note(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
@@ -249,7 +259,7 @@ class Part:
         edges: Number of directed bonds per molecule (G,).
         rows: Accepted rows (G,).
         rejected: The other rows and why.
-        smiles: SMILES of each molecule, if rows are mol blocks.
+        smiles: SMILES of each molecule, if rows are mol blocks or molecules are standardised.
         binaries: RDKit's binary form of each molecule.
     """
 
@@ -265,7 +275,7 @@ class Part:
     binaries: list[bytes]
 
 
-def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
+def _read_chunk(texts: Texts, first: int, kind: str, standardise: str = "none") -> Part:
     """Parse some rows; the first has number ``first``."""
     atom: list[list[int]] = [[] for _ in ATOM]
     bond: list[list[int]] = [[] for _ in (*ENDS, *BOND)]
@@ -278,6 +288,8 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
     with rdBase.BlockLogs(), rdBase.CaptureErrorLog() as log:
         for row, text in enumerate(texts, first):
             mol = _parse(kind, text, log)
+            if standardise != "none" and not isinstance(mol, str):
+                mol = _standardised(mol, standardise)
             if isinstance(mol, str):
                 rejected.append((row, mol))
                 continue
@@ -293,7 +305,7 @@ def _read_chunk(texts: Texts, first: int, kind: str) -> Part:
             chiral += codes
             counts.append((row, len(atoms), 2 * len(bonds)))
             binaries.append(mol.ToBinary(int(Chem.PropertyPickleOptions.NoProps)))
-            if kind == BLOCK:
+            if kind == BLOCK or standardise != "none":
                 smiles.append(Chem.MolToSmiles(mol))
     atom[CHIRALITY] = chiral
     rows, nodes, edges = np.array(counts, dtype=np.int32).reshape(-1, 3).T
@@ -380,6 +392,18 @@ def _parse(kind: str, text: str | None, log: Any) -> Any:
     return re.sub(r"\s+", " ", words).strip() + (f" at {place[1]}" if place else "")
 
 
+def _standardised(mol: Any, how: str) -> Any:
+    """Return the molecule's largest fragment, neutral, or its canonical tautomer; or the reason why there is none."""
+    try:
+        parent = rdMolStandardize.ChargeParent(mol)
+        if how == "tautomer":
+            parent = rdMolStandardize.TautomerEnumerator().Canonicalize(parent)
+        found = Chem.MolFromSmiles(Chem.MolToSmiles(parent))  # atoms in the order of the SMILES
+    except (RuntimeError, ValueError) as error:
+        return f"cannot be standardised ({str(error).partition(chr(10))[0]})"
+    return found if found is not None and found.GetNumAtoms() else "cannot be standardised"
+
+
 def _codes(columns: Sequence[Sequence[int]], how: Sequence[Column], features: Features) -> npt.NDArray[np.uint8]:
     """Return the codes (N, F) of the values read, each within its column's range."""
     codes = np.empty((len(columns[0]), len(columns)), dtype=np.uint8)
@@ -390,19 +414,27 @@ def _codes(columns: Sequence[Sequence[int]], how: Sequence[Column], features: Fe
 
 
 def _molecules(
-    kind: str, texts: Texts, processes: int | None, progress: bool, key: Mapping[str, Any] | None
+    kind: str,
+    texts: Texts,
+    processes: int | None,
+    progress: bool,
+    key: Mapping[str, Any] | None,
+    standardise: str = "none",
 ) -> Molecules:
     """Return the molecules of the texts; graphs come from the disk cache where possible."""
+    check_name("standardisation", standardise, STANDARDS)
     binaries: list[bytes | None] | None = None
 
     def build() -> dict[str, Tensor]:
         nonlocal binaries
-        parts = _in_chunks(partial(_read_chunk, kind=kind), texts, processes, progress)
+        work = partial(_read_chunk, kind=kind, standardise=standardise)
+        parts = _in_chunks(work, texts, processes, progress)
         binaries = [binary for part in parts for binary in part.binaries]
         return _joined(parts)
 
     worth_keeping = key is not None or len(texts) >= KEPT_FROM
-    tensors = cached(_key(kind, texts, key), build) if worth_keeping else build()
+    how = {} if standardise == "none" else {"standardise": standardise}
+    tensors = cached(_key(kind, texts, {**(key or {}), **how}), build) if worth_keeping else build()
     graphs = GraphSet(
         {"x": tensors["x"].long(), GIVEN: tensors["atoms"].long()},
         {"index": tensors["index"].long(), "attr": tensors["attr"].long()},
@@ -412,7 +444,7 @@ def _molecules(
     )
     rejected = tuple(Rejected(row, texts[row] or "", reason) for row, reason in _unpacked(tensors["rejected"]))
     rows = tensors["rows"].long()
-    smiles = _unpacked(tensors["smiles"]) if kind == BLOCK else [texts[row] for row in rows.tolist()]
+    smiles = _unpacked(tensors["smiles"]) if kind == BLOCK or how else [texts[row] for row in rows.tolist()]
     return Molecules(graphs, rows, rejected, Parsed(smiles, binaries))
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -27,6 +28,7 @@ from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import check_not_target, make_split, split_note
+from goodformer.data.splits.twins import same_graphs
 from goodformer.errors import InputError
 from goodformer.settings import Computed
 from goodformer.spec import SPLITS, Features, FeatureSpec
@@ -35,6 +37,8 @@ VERSION = 4
 """Increased when the same file yields different graphs or splits."""
 LISTED = 5
 """Number of rejected rows that notes list."""
+NAMED = 3
+"""Number of duplicates with conflicting labels that a note lists."""
 
 
 def table(
@@ -72,6 +76,10 @@ def table(
         Computed("goodformer.data.digest:test_digest"),
         Field(description="SHA-256 of the file of OOD test rows; computed unless given, and must match."),
     ] = "",
+    standardise: Annotated[
+        Literal["none", "parent", "tautomer"],
+        Field(description="Molecules: as they are, their largest neutral fragment, or its canonical tautomer."),
+    ] = "none",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
 
@@ -96,7 +104,7 @@ def table(
     for more, expected in ((val, val_sha256), (test, test_sha256)):
         if more:
             _check_digest(Path(more), expected, "the file")
-    return load_table(path, smiles, target, split, seed, val, test).benchmark()
+    return load_table(path, smiles, target, split, seed, val, test, standardise).benchmark()
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,13 @@ class Rows:
             for one in rejected
         ]
 
+    def place(self, row: int) -> int | str:
+        """Return the number of a row from 1, with its file if there are several."""
+        ends = list(accumulate(self.counts))
+        which = bisect_right(ends, row)
+        number = row - ends[which] + self.counts[which] + 1
+        return number if len(self.files) == 1 else f"{number} of {list(self.files.values())[which].name}"
+
     def rejected_sentence(self) -> str:
         """Return which rows of which file were rejected and why; empty if there are none."""
         each = (rejected_sentence(some, self.files[part].name) for part, some in self.rejected().items())
@@ -161,6 +176,7 @@ def read_rows(
     needed: Sequence[str] = (),
     val: str | Path | None = None,
     test: str | Path | None = None,
+    standardise: str = "none",
 ) -> Rows:
     """Read a file, and further files whose rows are OOD validation and OOD test.
 
@@ -170,13 +186,14 @@ def read_rows(
         needed: Columns that every file must have.
         val: File of OOD validation rows, if any.
         test: File of OOD test rows, if any.
+        standardise: How molecules are standardised.
     """
     files = {part: Path(one) for part, one in (("train", path), ("val", val), ("test", test)) if one}
     parts: list[Collection] = []
     columns: Columns = {}
     start = 0
     for part, file in files.items():
-        collection, read = read_collection(file, smiles)
+        collection, read = read_collection(file, smiles, standardise)
         check_readable(collection, file)
         for name in needed:
             known_column(name, read, str(file))
@@ -199,6 +216,7 @@ class LabelledFile:
         labels: Labels of the same rows.
         split: Split of the same rows.
         notes: Remarks on how labels and domains were read, one sentence each.
+        standardise: How molecules were standardised.
     """
 
     rows: Rows
@@ -206,6 +224,7 @@ class LabelledFile:
     labels: Labels
     split: Split
     notes: tuple[str, ...] = ()
+    standardise: str = "none"
 
     @property
     def path(self) -> Path:
@@ -217,12 +236,38 @@ class LabelledFile:
         """Graphs of the rows."""
         return self.rows.collection
 
+    @property
+    def conflicts(self) -> list[dict[str, Any]]:
+        """Equal molecules (or identical graphs) whose labels differ: rows counted from 1, target and labels."""
+        collection, y = self.collection, self.labels.y[self.collection.rows]
+        values = (y[:, None] if y.dim() == 1 else y).numpy().astype(np.float64)  # (G, T)
+        values[values < 0] = np.nan
+        number = np.unique(same_graphs(collection), return_inverse=True)[1]
+        low = np.full((number.max(initial=-1) + 1, values.shape[1]), np.inf)
+        high = -low
+        np.fmin.at(low, number, values)
+        np.fmax.at(high, number, values)
+        found = []
+        for group, target in np.argwhere((low < high) & np.isfinite(low)).tolist():
+            places = np.flatnonzero((number == group) & ~np.isnan(values[:, target])).tolist()
+            name, classes = list(self.labels.classes.items())[target]
+            found.append(
+                {
+                    "rows": [self.rows.place(int(collection.rows[place])) for place in places],
+                    "smiles": None if collection.smiles is None else collection.smiles[places[0]],
+                    "target": name,
+                    "labels": [classes[int(values[place, target])] for place in places],
+                }
+            )
+        return found
+
     def benchmark(self) -> Benchmark:
         """Return the file as a benchmark."""
         parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
         recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
         recipe |= {f"{part}_sha256": digest(path) for part, path in self.rows.files.items() if part != "train"}
         recipe |= {"rdkit": molecule.RDKIT, "molecule": molecule.VERSION}
+        recipe |= {} if self.standardise == "none" else {"standardise": self.standardise}
         recipe |= {"split": hashlib.sha256(parts.encode()).hexdigest()}
         said = self.rows.rejected_sentence() if len(self.rows.files) > 1 else None
         return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe, said)
@@ -236,15 +281,18 @@ def load_table(
     seed: int = 0,
     val: str | Path | None = None,
     test: str | Path | None = None,
+    standardise: str = "none",
 ) -> LabelledFile:
     """Read a file, or several, with labels, and split the rows; see `table` for the arguments."""
     targets = (target,) if isinstance(target, str) else target
     check_not_target(split, targets)
-    rows = read_rows(path, smiles, targets, val, test)
+    rows = read_rows(path, smiles, targets, val, test, standardise)
     labels = read_labels(pick(rows.columns, targets, str(path)))
     made, note = rows.split(split, labels.y, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
-    return LabelledFile(rows, smiles, labels, made, tuple(filter(None, (*read, *labels.notes, note))))
+    table = LabelledFile(rows, smiles, labels, made, standardise=standardise)
+    notes = tuple(filter(None, (*read, *labels.notes, note, conflict_note(table.conflicts))))
+    return replace(table, notes=notes)
 
 
 def assemble(
@@ -291,6 +339,20 @@ def assemble(
         recipe=dict(recipe),
         domain_names=split.names,
     )
+
+
+def conflict_note(conflicts: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many molecules have rows with different labels, with the first few; empty if there are none."""
+    if not conflicts:
+        return ""
+    listed = "; ".join(
+        f"rows {', '.join(map(str, one['rows'][:LISTED]))}{', ...' * (len(one['rows']) > LISTED)} ({one['target']} = "
+        f"{' and '.join(dict.fromkeys(one['labels']))})"
+        for one in conflicts[:NAMED]
+    )
+    rest = f" and {len(conflicts) - NAMED} more" if len(conflicts) > NAMED else ""
+    what = counted(len(conflicts), "duplicate")
+    return f"{what} with conflicting labels: {listed}{rest}; correct the labels, or leave these rows out."
 
 
 def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:

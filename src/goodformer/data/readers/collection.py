@@ -68,7 +68,9 @@ class Collection:
         return replace(self, graphs=self.graphs.subset(places), rows=self.rows[places], molecules=molecules)
 
 
-def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None) -> Collection:
+def collect(
+    items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None, standardise: str = "none"
+) -> Collection:
     """Collect SMILES, PyG `Data` objects or networkx graphs, in the order given.
 
     Models read undirected graphs. If an edge is given in one direction only, the other direction is appended with the
@@ -85,6 +87,7 @@ def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec
     Args:
         items: SMILES (None or empty for a missing one), PyG graphs or networkx graphs, all of one kind.
         features: Expected node and edge features; inferred from the graphs by default.
+        standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
 
     Raises:
         InputError: Kinds are mixed, or a graph is invalid. A SMILES that RDKit rejects is no error; its row is in
@@ -92,15 +95,17 @@ def collect(items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec
     """
     kind = _kind(items)
     if kind is str:
-        return from_smiles(items, features)  # type: ignore[arg-type]
+        return from_smiles(items, features, standardise=standardise)  # type: ignore[arg-type]
     data = [_from_networkx(graph, f"graph {place}") for place, graph in enumerate(items)] if kind is nx.Graph else items
     return from_data(data, features)  # type: ignore[arg-type]
 
 
-def from_smiles(smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0) -> Collection:
+def from_smiles(
+    smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0, standardise: str = "none"
+) -> Collection:
     """Read molecules from SMILES; ``first`` is the number of the first row."""
     check_molecular(features, "SMILES were passed")
-    made = featurise(smiles)
+    made = featurise(smiles, standardise=standardise)
     rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
     return Collection(made.graphs, FEATURES, made.rows + first, len(smiles), rejected, made.parsed)
 

@@ -65,7 +65,9 @@ def columns(lines: Lines, known: Survey) -> Columns:
     return {name: [_cast(row.get(name), kind) for row in rows] for name, kind in known.kinds.items()}
 
 
-def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first: int) -> Collection:
+def collection(
+    lines: Lines, known: Survey, features: FeatureSpec | None, first: int, standardise: str = "none"
+) -> Collection:
     """Return the graphs or molecules of some lines; the first line is row ``first``."""
     if known.smiles is None:
         return _graphs(lines, known, features, first)
@@ -76,7 +78,7 @@ def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first:
         except InputError as error:
             wrong[place] = str(error).rstrip(".")
     texts = [None if place in wrong else text_of(row.get(known.smiles)) for place, (_, row) in enumerate(lines)]
-    made = from_smiles(texts, features, first)
+    made = from_smiles(texts, features, first, standardise)
     rejected = tuple(
         replace(one, text=_shown(lines[one.row - first][1]), reason=wrong[one.row - first])
         if one.row - first in wrong

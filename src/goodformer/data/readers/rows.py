@@ -64,7 +64,11 @@ class Block:
 
 
 def read_blocks(
-    path: str | Path, smiles: str = "smiles", size: int = 1024, features: FeatureSpec | None = None
+    path: str | Path,
+    smiles: str = "smiles",
+    size: int = 1024,
+    features: FeatureSpec | None = None,
+    standardise: str = "none",
 ) -> Iterator[Block]:
     """Yield the rows of a file and their graphs in blocks of ``size`` rows.
 
@@ -82,6 +86,7 @@ def read_blocks(
         smiles: Name of the column with SMILES.
         size: Rows per block.
         features: Expected node and edge features; inferred from each block by default.
+        standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
 
     Raises:
         InputError: The file is missing, unsupported or invalid; the message names the row. Molecules that RDKit
@@ -93,12 +98,12 @@ def read_blocks(
     read = _reader(place)
     if not place.is_file():
         raise InputError(f"file {path} not found; give a table, an SDF or JSON lines file, or a TU folder.")
-    return read(place, smiles, size, features)
+    return read(place, smiles, size, features, standardise)
 
 
-def read_collection(path: str | Path, smiles: str = "smiles") -> tuple[Collection, Columns]:
+def read_collection(path: str | Path, smiles: str = "smiles", standardise: str = "none") -> tuple[Collection, Columns]:
     """Return all graphs of a file and all its columns; see `read_blocks`."""
-    return join(read_blocks(path, smiles, size=WHOLE), str(path))
+    return join(read_blocks(path, smiles, WHOLE, standardise=standardise), str(path))
 
 
 def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection, Columns]:
@@ -121,7 +126,7 @@ def check_apart(path: str | Path, out: str | Path, what: str) -> None:
         raise InputError(f"the {what} would overwrite the input file {path}; choose another output file.")
 
 
-Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]
+Read = Callable[[Path, str, int, FeatureSpec | None, str], Iterator[Block]]
 
 
 def _reader(path: Path) -> Read:
@@ -150,7 +155,9 @@ def _reader(path: Path) -> Read:
     return readers[suffix]
 
 
-def _table_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+def _table_blocks(
+    path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str
+) -> Iterator[Block]:
     """Yield the rows of a table; its first part is empty, so that a missing column shows even without rows."""
     check_molecular(features, f"{path} holds molecules")
     form, first = form_of(path), 0
@@ -162,7 +169,7 @@ def _table_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | No
         parts = (smi_parts if form == SMI else table_parts)(path, size, smiles)
     for columns in parts:
         known_column(smiles, columns, str(path))
-        collection = from_smiles([text_of(value) for value in columns[smiles]], features, first)
+        collection = from_smiles([text_of(value) for value in columns[smiles]], features, first, standardise)
         if collection.count:
             yield Block(first, columns, collection)
         first += collection.count
@@ -224,7 +231,7 @@ def _values(column: Any) -> list[Any]:
 # Molecules and graphs -------------------------------------------------------------------------------------------------
 
 
-def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str) -> Iterator[Block]:
     """Yield the records of an SDF file; their titles are a column, too."""
     check_molecular(features, f"{path} contains molecules")
     names = sdf.property_names(path)
@@ -232,16 +239,17 @@ def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None
     for records in chunks(sdf.read_records(path), size):
         columns: Columns = {sdf.TITLE: [record.title or None for record in records]}
         columns |= {name: [record.properties.get(name) for record in records] for name in names}
-        yield Block(first, columns, sdf.collection(records, first))
+        yield Block(first, columns, sdf.collection(records, first, standardise))
         first += len(records)
 
 
-def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str) -> Iterator[Block]:
     """Yield the graphs or molecules of a JSON lines file with the columns of all lines."""
     known = json_rows.survey(path, smiles)
     first = 0
     for lines in chunks(read_lines(path, strict=False), size):
-        yield Block(first, json_rows.columns(lines, known), json_rows.collection(lines, known, features, first))
+        collection = json_rows.collection(lines, known, features, first, standardise)
+        yield Block(first, json_rows.columns(lines, known), collection)
         first += len(lines)
 
 

@@ -54,15 +54,17 @@ def property_names(path: Path) -> list[str]:
     return list(names)
 
 
-def collection(records: Sequence[Record], first: int) -> Collection:
+def collection(records: Sequence[Record], first: int, standardise: str = "none") -> Collection:
     """Return the molecules of some records; the first record has number ``first``.
 
     Atoms are numbered as in the record, without explicit hydrogens. The SMILES number them differently.
     """
-    molecules = featurise_blocks([record.block for record in records])
+    molecules = featurise_blocks([record.block for record in records], standardise)
     rejected = tuple(replace(one, row=one.row + first, text=records[one.row].title) for one in molecules.rejected)
     rows = molecules.rows + first  # (G,)
-    return Collection(molecules.graphs, FEATURES, rows, len(records), rejected, molecules.parsed, as_written=False)
+    return Collection(
+        molecules.graphs, FEATURES, rows, len(records), rejected, molecules.parsed, as_written=standardise != "none"
+    )
 
 
 def _record(lines: list[bytes]) -> Record:
