@@ -80,7 +80,8 @@ def test_evaluation_equals_the_runs_record(finished: Run, benchmark: Benchmark) 
     model = FittedModel.of_run(finished)
     assert finished.summary is not None
     assert model.evaluate(benchmark.splits["val"])["accuracy"] == finished.summary["ood_val"]
-    assert evaluate(model.method, benchmark.splits["val"]) == model.evaluate(list(benchmark.splits["val"]))
+    single = FittedModel.of_run(finished).method.float()
+    assert evaluate(single, benchmark.splits["val"]) == model.evaluate(list(benchmark.splits["val"]))
     with pytest.raises(InputError, match="attach y"):
         model.evaluate([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))])
 
@@ -144,7 +145,7 @@ def test_codes_are_wanted_where_the_model_knows_codes() -> None:
     assert torch.equal(model.predict([unseen]).logits, model.predict([last]).logits)
     with pytest.raises(InputError, match="give integers"):
         model.predict([Data(x=torch.zeros(2, 2), edge_index=edges, edge_attr=torch.ones(2, 2))])
-    with pytest.raises(InputError, match="edge_attr of the graphs to predict is missing"):
+    with pytest.raises(InputError, match="graph 0 has no edge_attr"):
         model.predict([Data(x=torch.zeros(2, 2, dtype=torch.long), edge_index=edges)])
 
 

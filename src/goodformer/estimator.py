@@ -53,6 +53,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         validation: Share of the graphs in each held-out set.
         standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or
             tautomer (canonical); see `goodformer.data.molecule.STANDARDS`.
+        node_attributes: Names of the networkx node attributes to use as features; by default all that every node has.
+        edge_attributes: The same for edges.
         random_state: Seed of everything random.
         device: cpu, gpu or auto.
         verbose: Whether to show progress bars.
@@ -76,13 +78,15 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         split: str = "auto",
         validation: float = 0.1,
         standardise: str = "none",
+        node_attributes: Sequence[str] | None = None,
+        edge_attributes: Sequence[str] | None = None,
         random_state: int = 0,
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
         self.method, self.model, self.preset, self.settings = method, model, preset, settings
         self.epochs, self.split, self.validation = epochs, split, validation
-        self.standardise = standardise
+        self.standardise, self.node_attributes, self.edge_attributes = standardise, node_attributes, edge_attributes
         self.random_state, self.device, self.verbose = random_state, device, verbose
 
     def fit(self, X: Sequence[Any], y: ArrayLike, env: ArrayLike | None = None) -> Self:
@@ -94,7 +98,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
                 NaN or None where a label is missing.
             env: The environment of each graph (a lab, a year, a batch), if known.
         """
-        collection = _readable(X, standardise=self.standardise)
+        _check_list(X)
+        collection = collect(list(X), None, self.standardise, named=(self.node_attributes, self.edge_attributes))
+        if collection.rejected:
+            first = collection.rejected[0]
+            more = f" and {len(collection.rejected) - 1} more" if len(collection.rejected) > 1 else ""
+            raise InputError(
+                f"item {first.row} of X ({first.text!r}{more}) cannot be read: {first.reason}; leave it out."
+            )
         labels, kind = encode_labels(y, len(collection.graphs))
         if not 0 < self.validation < 0.5:
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
@@ -123,6 +134,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         fitted.smiles = None if collection.smiles is None else "smiles"
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
+        fitted.attributes = collection.attributes
         self._set(fitted)
         return self
 
@@ -159,7 +171,15 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         collection = _readable(X, self.model_)
         parsed = None if collection.molecules is None else collection.molecules.binaries()
-        return explain_graphs(self.model_, collection.graphs, folder, k=k, smiles=collection.smiles, molecules=parsed)
+        return explain_graphs(
+            self.model_,
+            collection.graphs,
+            folder,
+            k=k,
+            smiles=collection.smiles,
+            molecules=parsed,
+            node_names=collection.names,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted model, which ``goodformer predict`` and `load` read."""
@@ -231,15 +251,14 @@ def fingerprint(benchmark: Benchmark) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
-def _readable(X: Sequence[Any], model: FittedModel | None = None, standardise: str = "none") -> Collection:
-    """Read the graphs of ``X``; raise if one cannot be read."""
+def _check_list(X: Sequence[Any]) -> None:
+    """Raise an error if ``X`` is one text or a table instead of a list."""
     if isinstance(X, str) or hasattr(X, "columns"):
         kind = "one text" if isinstance(X, str) else "a table with columns"
         raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that contains them.")
-    how = standardise if model is None else model.standardise
-    collection = collect(list(X), None if model is None else model.features, how)
-    if collection.rejected:
-        first = collection.rejected[0]
-        more = f" and {len(collection.rejected) - 1} more" if len(collection.rejected) > 1 else ""
-        raise InputError(f"item {first.row} of X ({first.text!r}{more}) cannot be read: {first.reason}; leave it out.")
-    return collection
+
+
+def _readable(X: Sequence[Any], model: FittedModel) -> Collection:
+    """Read the graphs of ``X`` as in training; raise if one cannot be read."""
+    _check_list(X)
+    return model.read(X)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from copy import deepcopy
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch_geometric.data import Data
 
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
+from goodformer.data.readers.attributes import Attributes
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
@@ -25,6 +27,9 @@ from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import observe_batch, sample
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
+
+if TYPE_CHECKING:
+    from goodformer.data.readers.collection import Collection
 
 MEANING = "meaning"
 """Entry of ``about`` in ``model.json`` that says what a model reads and what its answers mean."""
@@ -96,6 +101,7 @@ class FittedModel:
         label_kind: What the class names were before they became text, as numpy's letter: U, i, u, f or b.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
         reader: Version of `goodformer.data.molecule` that made the training graphs.
+        attributes: Encoding of the attributes of networkx graphs, if they are the features.
     """
 
     def __init__(
@@ -108,12 +114,14 @@ class FittedModel:
         label_kind: str = "U",
         standardise: str = "none",
         reader: int = 1,
+        attributes: Attributes | None = None,
     ) -> None:
         self.method, self.file, self.uncertainty = method.eval(), file, uncertainty
         self.to(next(method.parameters()).device)
         self.task: Task = file.task
         self.features: FeatureSpec = file.features
         self.label_kind, self.standardise, self.reader = label_kind, standardise, reader
+        self.attributes = attributes
         self.smiles = smiles if classes is not None else "smiles" if self.molecular else None
         if classes is None and self.task.kind == "multiclass":
             classes = {"label": tuple(str(code) for code in range(self.task.outputs))}
@@ -174,7 +182,9 @@ class FittedModel:
             read = TypeAdapter(_Meaning).validate_python(meaning)
         except ValidationError:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
-        return cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
+        found = cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
+        found.attributes = read.attributes
+        return found
 
     def save(self, folder: str | Path) -> Path:
         """Write weights, description and uncertainty into a folder that `load` reads.
@@ -185,7 +195,9 @@ class FittedModel:
         place = Path(folder)
         if self.uncertainty:
             meaning: dict[str, Any] = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
-            meaning |= {"standardise": self.standardise, "reader": self.reader}
+            meaning |= {} if self.standardise == "none" else {"standardise": self.standardise}
+            meaning |= {} if self.reader == 1 else {"reader": self.reader}
+            meaning |= {} if self.attributes is None else {"attributes": asdict(self.attributes)}
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
         state = self.method.state_dict()
         single = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
@@ -210,7 +222,8 @@ class FittedModel:
         """Predict graphs, which need no labels; encodings are computed here.
 
         Args:
-            graphs: PyG graphs with ``edge_index`` and, unless the model has constant node features, ``x``.
+            graphs: PyG graphs with ``edge_index`` and, unless the model has constant node features, ``x``; or networkx
+                graphs or SMILES, which are read as in training.
             batch_size: Graphs per batch; it does not change the predictions.
         """
         ready, known = self.prepare(graphs), self.uncertainty
@@ -261,11 +274,11 @@ class FittedModel:
         return found
 
     def evaluate(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 256) -> Metrics:
-        """Return the metrics on labelled graphs."""
-        ready = self.prepare(graphs)
+        """Return the metrics on labelled graphs, in single precision as in training."""
+        ready = self.prepare(graphs).in_precision(torch.float)
         if "y" not in ready.graph:
             raise InputError("the graphs have no labels; attach y to every graph, or use predict.")
-        return evaluate(self.method, ready, batch_size)
+        return evaluate(deepcopy(self.method).float(), ready, batch_size)
 
     def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
         """Fit calibration, domain score and conformal sets to held-out graphs, see `Uncertainty.fit`."""
@@ -274,11 +287,26 @@ class FittedModel:
         self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha)
         return self
 
+    def read(self, items: Sequence[Any]) -> Collection:
+        """Read SMILES, PyG or networkx graphs as the training graphs were read; see `collect`.
+
+        Raises:
+            InputError: An item cannot be read, or lacks the features that the model was trained with.
+        """
+        from goodformer.data.readers.collection import collect  # loads RDKit
+
+        made = collect(list(items), self.features, self.standardise, self.attributes)
+        if made.rejected:
+            first = made.rejected[0]
+            more = f" and {len(made.rejected) - 1} more" if len(made.rejected) > 1 else ""
+            raise InputError(f"item {first.row} ({first.text!r}{more}) cannot be read: {first.reason}; leave it out.")
+        return made
+
     def prepare(self, graphs: Sequence[Data] | GraphSet) -> GraphSet:
-        """Check graphs and attach the method's encodings where they are missing."""
-        ready = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
-        if not len(ready):
+        """Check graphs, read them if they are no `GraphSet`, and attach the encodings that are missing."""
+        if not len(graphs):
             raise InputError("there is no graph to predict; give at least one.")
+        ready = graphs if isinstance(graphs, GraphSet) else self._set_of(graphs)
         empty = (ready.sizes == 0).nonzero().flatten()
         if len(empty):
             raise InputError(f"graph {int(empty[0])} is empty; every graph needs at least one node.")
@@ -287,7 +315,18 @@ class FittedModel:
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
                 ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
-        return ready.double() if next(self.method.parameters()).dtype == torch.double else ready
+        return ready.in_precision(next(self.method.parameters()).dtype)
+
+    def _set_of(self, graphs: Sequence[Any]) -> GraphSet:
+        """Return a list of graphs as a set, PyG graphs with all their attributes."""
+        if not all(isinstance(graph, Data) for graph in graphs):
+            return self.read(graphs).graphs
+        from goodformer.data.readers.collection import check_given  # loads RDKit
+
+        constant = self.features.node.kind == "constant"
+        check_given(graphs, self.features)
+        ready = GraphSet.from_list(list(graphs))
+        return ready.with_node("x", torch.ones(int(ready.node_ptr[-1]), 1)) if constant else ready
 
 
 @dataclass(frozen=True)
@@ -299,6 +338,7 @@ class _Meaning:
     kind: str = "U"
     standardise: Literal["none", "parent", "tautomer"] = "none"
     reader: int = 1
+    attributes: Attributes | None = None
 
 
 def target_names(targets: int) -> tuple[str, ...]:

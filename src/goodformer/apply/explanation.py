@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def explain_graphs(
     note: str = "",
     molecules: Sequence[str | bytes | Data] | None = None,
     known: tuple[Predictions, Sequence[Tensor], str] | None = None,
+    node_names: Sequence[Sequence[str | int]] | None = None,
 ) -> dict[str, Any]:
     """Explain the predictions for graphs; write a picture and all scores into a folder.
 
@@ -67,12 +69,13 @@ def explain_graphs(
         note: A line below a picture of molecules.
         molecules: What to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
         known: Predictions, edge scores and their source, if the graphs are already predicted.
+        node_names: Names of the nodes of each graph, which the report repeats beside their numbers.
 
     Returns:
         The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc),
         ``fidelity``, and for every graph its prediction, edges (best first) and nodes.
     """
-    found = explain(model, graphs, names, k, smiles, measure, known)
+    found = replace(explain(model, graphs, names, k, smiles, measure, known), node_names=node_names)
     place = Path(folder)
     files.make_folder(place)
     molecules = molecules or found.smiles

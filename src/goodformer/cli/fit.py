@@ -102,7 +102,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
-    named = ", ".join(name for _, name, _ in report["files"]) or report["file"]
+    named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())

@@ -139,14 +139,14 @@ class GraphSet(Dataset[Data]):
         """Return the same graphs with one more node attribute (N, ...); all other tensors are shared."""
         return GraphSet({**self.node, name: value}, self.edge, self.graph, self.node_ptr, self.edge_ptr)
 
-    def double(self) -> GraphSet:
-        """Return the graphs with all real numbers of nodes and edges in double precision; unchanged if they are so."""
+    def in_precision(self, precision: torch.dtype) -> GraphSet:
+        """Return the graphs with all real numbers of nodes and edges in this type; unchanged if they are so."""
         values = (*self.node.values(), *self.edge.values())
-        if all(value.dtype == torch.double for value in values if value.is_floating_point()):
+        if all(value.dtype == precision for value in values if value.is_floating_point()):
             return self
         node, edge = (
-            {name: value.double() if value.is_floating_point() else value for name, value in values.items()}
-            for values in (self.node, self.edge)
+            {name: value.to(precision) if value.is_floating_point() else value for name, value in some.items()}
+            for some in (self.node, self.edge)
         )
         return GraphSet(node, edge, self.graph, self.node_ptr, self.edge_ptr)
 

@@ -32,6 +32,7 @@ class Explanation:
         fidelity: How much predictions depend on the chosen edges; None if it was not measured.
         smiles: The SMILES of each graph, where known.
         classes: For each target the names of its classes.
+        node_names: Names of the nodes of each graph, where they are not numbers.
     """
 
     graphs: GraphSet
@@ -42,6 +43,7 @@ class Explanation:
     fidelity: Fidelity | None = None
     smiles: Sequence[str] | None = None
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    node_names: Sequence[Sequence[str | int]] | None = None
 
     def record(self, place: int, k: int | None) -> dict[str, Any]:
         """Return prediction and scores of one graph as plain values."""
@@ -55,7 +57,12 @@ class Explanation:
         if self.fidelity is not None:
             parts = {"whole": self.fidelity.whole, "removed": self.fidelity.removed, "kept": self.fidelity.kept}
             record["fidelity"] = {name: plain(values[place : place + 1])[0] for name, values in parts.items()}
-        return {**record, **edge_record(graph, self.scores[place], k)}
+        record |= edge_record(graph, self.scores[place], k)
+        if self.node_names is not None:
+            names = self.node_names[place]
+            record["node_names"] = list(names)
+            record["edge_names"] = [[names[one], names[other]] for one, other in record["edges"]]
+        return record
 
     def title(self, place: int) -> str:
         """Return name, label and prediction of one graph, and the probability if there is one target."""

@@ -6,6 +6,7 @@ Letters: N nodes, E edges, G graphs, R rows of the source.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from torch_geometric.data import Data
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet, bounds, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
-from goodformer.data.readers.json_lines import table_of
+from goodformer.data.readers.attributes import Attributes, has_own, node_names, own_features, warn_unread
 from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
@@ -43,6 +44,8 @@ class Collection:
         count: Number of rows of the source (of a block: rows in the block).
         rejected: Rows without a graph, and why.
         molecules: The parsed molecule of each graph; None if the graphs are not molecules.
+        names: Names of the nodes of each graph; None if they are numbers.
+        attributes: Encoding of the attributes of networkx graphs, if they are the features.
         as_written: Whether ``given`` numbers atoms as in the SMILES; an SDF file numbers them as in the record.
     """
 
@@ -53,6 +56,8 @@ class Collection:
     rejected: tuple[Rejected, ...] = ()
     molecules: Parsed | None = None
     as_written: bool = True
+    names: tuple[tuple[str | int, ...], ...] | None = None
+    attributes: Attributes | None = None
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -65,11 +70,17 @@ class Collection:
     def subset(self, places: Tensor) -> Collection:
         """Return the graphs at some places."""
         molecules = None if self.molecules is None else self.molecules.subset(places.tolist())
-        return replace(self, graphs=self.graphs.subset(places), rows=self.rows[places], molecules=molecules)
+        names = None if self.names is None else tuple(self.names[place] for place in places.tolist())
+        graphs = self.graphs.subset(places)
+        return replace(self, graphs=graphs, rows=self.rows[places], molecules=molecules, names=names)
 
 
 def collect(
-    items: Sequence[str | Data | nx.Graph | None], features: FeatureSpec | None = None, standardise: str = "none"
+    items: Sequence[str | Data | nx.Graph | None],
+    features: FeatureSpec | None = None,
+    standardise: str = "none",
+    attributes: Attributes | None = None,
+    named: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
 ) -> Collection:
     """Collect SMILES, PyG `Data` objects or networkx graphs, in the order given.
 
@@ -78,16 +89,19 @@ def collect(
     undirected. Edges that are given in both directions keep their order.
 
     PyG graphs provide ``x``, ``edge_index`` and ``edge_attr``. Nodes of a networkx graph may have any names and keep
-    their order; the node attribute ``x`` and the edge attribute ``edge_attr`` hold a number or a list of numbers, for
-    all nodes (edges) or for none.
+    their order. All attributes that every node (edge) has become features (`Attributes`): words, truth values and few
+    different integers are categories, other numbers are standardised. If some node has ``x`` or some edge
+    ``edge_attr``, a number or a list of numbers, then these alone are the features. A warning names what is ignored.
 
-    Integers are codes (categorical features), real numbers are measurements (continuous features). Without ``x``, all
-    nodes are alike.
+    In ``x`` and ``edge_attr``, integers are codes (categorical features) and real numbers are measurements (continuous
+    features). Without features, all nodes are alike.
 
     Args:
         items: SMILES (None or empty for a missing one), PyG graphs or networkx graphs, all of one kind.
         features: Expected node and edge features; inferred from the graphs by default.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
+        attributes: Encoding of networkx attributes that a model was trained with; learnt from the graphs by default.
+        named: Names of the node and of the edge attributes to use; by default all.
 
     Raises:
         InputError: Kinds are mixed, or a graph is invalid. A SMILES that RDKit rejects is no error; its row is in
@@ -96,8 +110,17 @@ def collect(
     kind = _kind(items)
     if kind is str:
         return from_smiles(items, features, standardise=standardise)  # type: ignore[arg-type]
-    data = [_from_networkx(graph, f"graph {place}") for place, graph in enumerate(items)] if kind is nx.Graph else items
-    return from_data(data, features)  # type: ignore[arg-type]
+    if kind is not nx.Graph:
+        return from_data(items, features)  # type: ignore[arg-type]
+    names = tuple(tuple(node_names(graph)) for graph in items)
+    bare = features is not None and attributes is None
+    if named == (None, None) and attributes is None and (has_own(items) or bare):  # type: ignore[arg-type]
+        warn_unread(items)  # type: ignore[arg-type]
+        data = [own_features(graph, f"graph {place}") for place, graph in enumerate(items)]
+        return replace(from_data(data, features), names=names)
+    known = attributes or Attributes.learn(items, *named)  # type: ignore[arg-type]
+    made = from_data(known.encode(items), features or known.features)  # type: ignore[arg-type]
+    return replace(made, names=names, attributes=known if known != Attributes() else None)
 
 
 def from_smiles(
@@ -118,8 +141,28 @@ def check_molecular(features: FeatureSpec | None, what: str) -> None:
 
 def from_data(graphs: Sequence[Data], features: FeatureSpec | None = None) -> Collection:
     """Collect PyG graphs."""
+    check_given(graphs, features)
     bare = not any(isinstance(graph, Data) and graph.x is not None for graph in graphs)
     return from_set(GraphSet.from_list([_only_structure(graph, features) for graph in graphs]), features, bare)
+
+
+def check_given(graphs: Sequence[Data], features: FeatureSpec | None) -> None:
+    """Raise an error if a graph lacks the features that a model was trained with; warn if it has others."""
+    if features is None:
+        return
+    read = [graph for graph in graphs if isinstance(graph, Data)]
+    for place, graph in enumerate(read):
+        for name, spec, count in (("x", features.node, graph.num_nodes), ("edge_attr", features.edge, graph.num_edges)):
+            if spec.kind != "constant" and graph.get(name) is None and count:
+                width = f"{len(spec.sizes)} {spec.kind} column(s)"
+                raise InputError(f"graph {place} has no {name}, but the model was trained with it; give {width}.")
+    if features.node.kind == "constant" and any(graph.x is not None and not _ones(graph.x) for graph in read):
+        warnings.warn("ignored: x, because the model was trained without node features.", stacklevel=3)
+
+
+def _ones(x: Tensor) -> bool:
+    """Return whether node features are one column of ones, which stand for no features."""
+    return x.numel() == len(x) and bool((torch.as_tensor(x) == 1).all())
 
 
 def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool) -> Collection:
@@ -191,29 +234,8 @@ def _only_structure(graph: Data, features: FeatureSpec | None) -> Data:
         return graph  # `GraphSet.from_list` raises the error
     wanted = features is None or features.edge.kind != "constant"
     attr = graph.edge_attr if wanted else None
-    return Data(x=graph.x, edge_index=graph.edge_index, edge_attr=attr, num_nodes=graph.num_nodes)
-
-
-def _from_networkx(graph: nx.Graph, where: str) -> Data:
-    """Convert a networkx graph; nodes keep their order, edges are as given."""
-    place = {node: number for number, node in enumerate(graph)}
-    ends = [(place[u], place[v]) for u, v in graph.edges()]
-    nodes = [carried.get("x") for _, carried in graph.nodes(data=True)]
-    edges = [carried.get("edge_attr") for _, _, carried in graph.edges(data=True)]
-    index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T
-    x, attr = _attribute(nodes, "x", where), _attribute(edges, "edge_attr", where)
-    return Data(x=x, edge_index=index, edge_attr=attr, num_nodes=len(place))
-
-
-def _attribute(values: list[Any], name: str, where: str) -> Tensor | None:
-    """Return the attribute of all nodes or edges as a table; None if none has it."""
-    given = [value is not None for value in values]
-    if not any(given):
-        return None
-    if not all(given):
-        raise InputError(f"{where} has {name} on {sum(given)} of {len(given)}; set it on all or on none.")
-    rows = [value.tolist() if isinstance(value, np.ndarray | Tensor) else value for value in values]
-    return table_of([row if isinstance(row, list | tuple) else [row] for row in rows], name, where)
+    x = None if features is not None and features.node.kind == "constant" else graph.x
+    return Data(x=x, edge_index=graph.edge_index, edge_attr=attr, num_nodes=graph.num_nodes)
 
 
 def _inferred(values: Tensor, name: str) -> Features:
