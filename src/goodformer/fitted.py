@@ -323,10 +323,10 @@ class FittedModel:
             return self.read(graphs).graphs
         from goodformer.data.readers.collection import check_given  # loads RDKit
 
-        constant = self.features.node.kind == "constant"
         check_given(graphs, self.features)
         ready = GraphSet.from_list(list(graphs))
-        return ready.with_node("x", torch.ones(int(ready.node_ptr[-1]), 1)) if constant else ready
+        unread = self.features.node.kind == "constant" and ready.node["x"].shape[1] == 1
+        return ready.with_node("x", torch.ones(int(ready.node_ptr[-1]), 1)) if unread else ready
 
 
 @dataclass(frozen=True)

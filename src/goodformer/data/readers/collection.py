@@ -156,13 +156,13 @@ def check_given(graphs: Sequence[Data], features: FeatureSpec | None) -> None:
             if spec.kind != "constant" and graph.get(name) is None and count:
                 width = f"{len(spec.sizes)} {spec.kind} column(s)"
                 raise InputError(f"graph {place} has no {name}, but the model was trained with it; give {width}.")
-    if features.node.kind == "constant" and any(graph.x is not None and not _ones(graph.x) for graph in read):
+    if features.node.kind == "constant" and any(_single(graph.x) and bool((graph.x != 1).any()) for graph in read):
         warnings.warn("ignored: x, because the model was trained without node features.", stacklevel=3)
 
 
-def _ones(x: Tensor) -> bool:
-    """Return whether node features are one column of ones, which stand for no features."""
-    return x.numel() == len(x) and bool((torch.as_tensor(x) == 1).all())
+def _single(x: Tensor | None) -> bool:
+    """Return whether node features are one column; models without features read a column of ones."""
+    return isinstance(x, Tensor) and x.numel() == len(x)
 
 
 def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool) -> Collection:
@@ -234,7 +234,8 @@ def _only_structure(graph: Data, features: FeatureSpec | None) -> Data:
         return graph  # `GraphSet.from_list` raises the error
     wanted = features is None or features.edge.kind != "constant"
     attr = graph.edge_attr if wanted else None
-    x = None if features is not None and features.node.kind == "constant" else graph.x
+    unread = features is not None and features.node.kind == "constant" and _single(graph.x)
+    x = None if unread else graph.x
     return Data(x=x, edge_index=graph.edge_index, edge_attr=attr, num_nodes=graph.num_nodes)
 
 
