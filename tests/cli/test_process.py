@@ -133,18 +133,22 @@ def test_a_signal_while_libraries_are_loaded(tmp_path: Path, number: int, module
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_prediction_leaves_nothing_behind(erm: Path, tmp_path: Path, number: int) -> None:
+def test_a_stopped_prediction_leaves_what_the_next_one_continues(erm: Path, tmp_path: Path, number: int) -> None:
     (tmp_path / "many.jsonl").write_text('{"edges": [[0, 1], [1, 2], [2, 3]], "num_nodes": 4}\n' * 200_000)
     command = [sys.executable, "-m", "goodformer", "predict", str(erm), "many.jsonl", "-o", "answers.csv"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob(".answers*")):
+    while not (tmp_path / "answers.csv.part.json").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     process.send_signal(number)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.count("\n")) == (128 + number, "", 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["many.jsonl"]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["answers.csv.part", "answers.csv.part.json", "many.jsonl"]
+    state = json.loads((tmp_path / "answers.csv.part.json").read_text())
+    lines = (tmp_path / "answers.csv.part").read_bytes()[: state["at"]].count(b"\n")
+    assert lines == state["rows"] + 1 <= 200_000
 
 
 def wait_for_epochs(folder: Path, count: int, process: subprocess.Popen[str]) -> None:

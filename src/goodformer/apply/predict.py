@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +13,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from goodformer.apply.part import Part
+from goodformer.data.digest import digest
+from goodformer.data.molecule import RDKIT, VERSION
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, reading_notes
 from goodformer.data.readers.source import form_of
@@ -45,7 +50,7 @@ def predict_file(
 
     Rows keep their order and all their columns. A row that cannot be read has empty predictions and the reason in the
     column ``problem``. Rows pass through in blocks, so a file may be larger than memory. ``out`` appears when all rows
-    are written.
+    are written; until then they are in ``out`` with ``.part`` added, which the same call continues after a stop.
 
     Args:
         model: A fitted model.
@@ -57,14 +62,18 @@ def predict_file(
         watch: Called with the number of finished rows.
 
     Returns:
-        Counts of rows, of unreadable rows with the first reasons, and of rows outside the domain; ``failure`` holds
-        one sentence if no row could be read.
+        Counts of rows, of unreadable rows with the first reasons, and of rows outside the domain; ``continued``, the
+        rows of an earlier call; ``rows_per_second``; ``failure`` holds one sentence if no row could be read.
     """
     if Path(out).is_dir():
         raise InputError(f"{out} is a folder; name a file for the answers, for example {Path(out) / 'answers.csv'}.")
     check_apart(path, out, "answers")
-    with Answers(model, out, level) as answers:
-        for block in model_blocks(model, path, smiles, size):
+    start = time.perf_counter()
+    with Part(out, _same(model, path, level, smiles, size)) as part, Answers(model, out, level, part) as answers:
+        continued = answers.rows
+        if watch and continued:
+            watch(continued)
+        for block in model_blocks(model, path, smiles, size, continued):
             found = block.collection.graphs
             answers.write(block, model.predict(found) if len(found) else None)
             if watch:
@@ -72,12 +81,31 @@ def predict_file(
         if not answers.rows:
             raise InputError(f"{path} has no rows; give at least one to predict.")
     report, failure = answers.report(), None
+    seconds = time.perf_counter() - start
+    report |= {"continued": continued, "rows_per_second": round((answers.rows - continued) / max(seconds, 1e-9), 1)}
     if report["unreadable"] == report["rows"]:
         reason = str(report["problems"][0]["reason"]).rstrip(".")
         if form_of(path) == ".jsonl" and model.molecular and LINE.search(reason):
             reason = f"{path} contains graphs, but the model was trained on molecules; give SMILES or an SDF file"
         failure = f"no row could be read: {reason}."
     return {**report, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
+
+
+def _same(model: FittedModel, path: str | Path, level: float | None, smiles: str | None, size: int) -> dict[str, Any]:
+    """Return what decides the answers: a call with the same continues a stopped one."""
+    place = Path(path)
+    facts = place.stat() if place.exists() else None
+    file = [digest(place)] if place.is_dir() else [facts and facts.st_size, facts and facts.st_mtime_ns]
+    return {
+        "molecules": [VERSION, RDKIT],
+        "weights": model.file.sha256 or secrets.token_hex(),  # a model that is not saved is not known again
+        "reading": [smiles or model.smiles, model.standardise, model.reader],
+        "classes": model.classes,
+        "temperature": None if model.uncertainty is None else model.uncertainty.temperature,
+        "input": [str(place.resolve()), *file],
+        "level": level,
+        "block": size,
+    }
 
 
 class Answers:
@@ -87,15 +115,20 @@ class Answers:
         model: A fitted model.
         path: The file to write; the first block decides its columns.
         level: Level of conformal sets; no sets by default.
+        part: Where rows are written until all are there; by default a file that an interrupted call does not leave.
 
     Attributes:
         rows: Rows written so far.
     """
 
-    def __init__(self, model: FittedModel, path: str | Path, level: float | None = None) -> None:
-        self.model, self.path, self.level = model, path, level
-        self.rows, self.outside = 0, 0
-        self.problems: list[dict[str, Any]] = []
+    def __init__(
+        self, model: FittedModel, path: str | Path, level: float | None = None, part: Part | None = None
+    ) -> None:
+        self.model, self.path, self.level, self.part = model, path, level, part
+        earlier = {} if part is None else part.notes
+        self.rows, self.outside = 0 if part is None else part.rows, int(earlier.get("outside", 0))
+        self.unreadable = int(earlier.get("unreadable", 0))
+        self.problems: list[dict[str, Any]] = list(earlier.get("problems", ()))
         self._files = ExitStack()
         self._writer: RowWriter | None = None
 
@@ -123,18 +156,24 @@ class Answers:
         for rejected in collection.rejected:
             columns[PROBLEM][rejected.row - block.first] = rejected.reason
         names = fresh_names(list(columns), block.columns)
-        if self._writer is None:
-            self._writer = self._files.enter_context(RowWriter(self.path, [*block.columns, *names]))
-        self._writer.write({**block.columns, **dict(zip(names, columns.values(), strict=True))})
+        table = {**block.columns, **dict(zip(names, columns.values(), strict=True))}
         self.rows += collection.count
-        self.problems += problems_of(collection)
+        self.unreadable += len(collection.rejected)
+        self.problems = [*self.problems, *problems_of(collection)][:LISTED]
+        if self.part is not None:
+            notes = {"outside": self.outside, "unreadable": self.unreadable, "problems": self.problems}
+            self.part.write(table, notes)
+            return
+        if self._writer is None:
+            self._writer = self._files.enter_context(RowWriter(self.path, list(table)))
+        self._writer.write(table)
 
     def report(self) -> dict[str, Any]:
         """Return counts of rows, of unreadable rows, and of rows outside the domain (None without uncertainty)."""
         return {
             "rows": self.rows,
-            "unreadable": len(self.problems),
-            "problems": self.problems[:LISTED],
+            "unreadable": self.unreadable,
+            "problems": self.problems,
             "outside": None if self.model.uncertainty is None else self.outside,
         }
 
@@ -176,9 +215,9 @@ def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.double().tolist()]
 
 
-def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size: int) -> Iterator[Block]:
-    """Return the rows of a file as the model reads them."""
-    return read_blocks(path, smiles or model.smiles or "smiles", size, model.features, model.standardise)
+def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size: int, skip: int = 0) -> Iterator[Block]:
+    """Return the rows of a file as the model reads them, after the first ``skip`` ones."""
+    return read_blocks(path, smiles or model.smiles or "smiles", size, model.features, model.standardise, skip)
 
 
 def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None) -> list[str]:

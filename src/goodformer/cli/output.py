@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -45,18 +46,37 @@ def working() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def counting(what: str, hidden: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how many items are done; yield the function to call with the number so far."""
+def counting(
+    what: str, hidden: bool = False, total: Callable[[], int | None] | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Show on a terminal how many items are done, and how many per second; yield the function to call with the number.
+
+    Args:
+        what: The items, in the plural.
+        hidden: Show nothing.
+        total: Returns about how many items there are; called only if something is shown.
+    """
     if hidden or not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.completed} " + what), TimeElapsedColumn())
+    expected = total() if total else None
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn())
+    started: list[tuple[int, float]] = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done: bar.update(task, completed=done)
+        task = bar.add_task(what, total=expected)
+
+        def show(done: int) -> None:
+            now = time.monotonic()
+            first, since = started[0] if started else (0, now)
+            if not started:
+                started.append((done, now))
+            pace = f", {(done - first) / (now - since):,.0f} per second" if now > since else ""
+            bar.update(task, completed=done, description=f"{done:,} {what}{pace}")
+
+        yield show
 
 
 def show(table: Table) -> None:

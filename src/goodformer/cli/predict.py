@@ -40,19 +40,25 @@ def command(
 
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
     problem. domain_score is the share of ID validation graphs that are less unusual than the row; outside is true if
-    it is above 0.95. Files may be larger than memory. The exit code is 1 if no row could be read.
+    it is above 0.95. Files may be larger than memory. The same command continues a stopped prediction. The exit code is
+    1 if no row could be read.
     """
     with output.working():
         from goodformer.apply.predict import predict_file
+        from goodformer.data.readers.rows import rough_count
         from goodformer.fitted import FittedModel
 
         options.limit_threads(threads)
-        with output.counting("rows", hidden=quiet) as watch:
+        with output.counting("rows", hidden=quiet, total=lambda: rough_count(data)) as watch:
             report = predict_file(FittedModel.open(model, runs, weights), data, out, sets, smiles, watch=watch)
     output.document(report) if as_json else _show(report)
     if report["failure"]:
         typer.echo(f"goodformer: {report['failure']}", err=True)
         raise typer.Exit(1)
+
+
+MANY = 1_000
+"""Rows from which the pace is worth a word."""
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -63,7 +69,11 @@ def _show(report: dict[str, Any]) -> None:
     if report["outside"] is None:
         domain = "domain check unavailable for this model"
     if not report["failure"]:
-        typer.echo(f"{counted(report['rows'], 'row')}; {domain}")
+        many = report["rows"] - report["continued"] >= MANY
+        pace = f"; {report['rows_per_second']:,.0f} rows per second" if many else ""
+        typer.echo(f"{counted(report['rows'], 'row')}; {domain}{pace}")
+        if report["continued"]:
+            typer.echo(f"{counted(report['continued'], 'row')} were there from an earlier call of the same command")
         output.problems(report)
     output.notes(report)
     typer.echo(f"answers: {report['out']}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from goodformer import files
 from goodformer.data.readers import excel, json_rows, sdf, tu_folder
 from goodformer.data.readers.collection import Collection, Columns, check_molecular, from_smiles, joined, known_column
 from goodformer.data.readers.json_lines import read_lines
-from goodformer.data.readers.source import PACKED, encoding_note, form_of
+from goodformer.data.readers.source import PACKED, encoding_note, form_of, open_bytes, reading
 from goodformer.data.readers.text import (
     DELIMITERS,
     SMI,
@@ -69,6 +70,7 @@ def read_blocks(
     size: int = 1024,
     features: FeatureSpec | None = None,
     standardise: str = "none",
+    skip: int = 0,
 ) -> Iterator[Block]:
     """Yield the rows of a file and their graphs in blocks of ``size`` rows.
 
@@ -87,6 +89,7 @@ def read_blocks(
         size: Rows per block.
         features: Expected node and edge features; inferred from each block by default.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
+        skip: Blocks up to this row are passed over without making their graphs.
 
     Raises:
         InputError: The file is missing, unsupported or invalid; the message names the row. Molecules that RDKit
@@ -94,11 +97,11 @@ def read_blocks(
     """
     place = Path(path)
     if place.is_dir():
-        return _tu_blocks(place, size, features)
+        return _tu_blocks(place, size, features, skip)
     read = _reader(place)
     if not place.is_file():
         raise InputError(f"file {path} not found; give a table, an SDF or JSON lines file, or a TU folder.")
-    return read(place, smiles, size, features, standardise)
+    return read(place, smiles, size, features, standardise, skip)
 
 
 def read_collection(path: str | Path, smiles: str = "smiles", standardise: str = "none") -> tuple[Collection, Columns]:
@@ -126,7 +129,7 @@ def check_apart(path: str | Path, out: str | Path, what: str) -> None:
         raise InputError(f"the {what} would overwrite the input file {path}; choose another output file.")
 
 
-Read = Callable[[Path, str, int, FeatureSpec | None, str], Iterator[Block]]
+Read = Callable[[Path, str, int, FeatureSpec | None, str, int], Iterator[Block]]
 
 
 def _reader(path: Path) -> Read:
@@ -156,7 +159,7 @@ def _reader(path: Path) -> Read:
 
 
 def _table_blocks(
-    path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str
+    path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str, skip: int
 ) -> Iterator[Block]:
     """Yield the rows of a table; its first part is empty, so that a missing column shows even without rows."""
     check_molecular(features, f"{path} holds molecules")
@@ -168,8 +171,11 @@ def _table_blocks(
     else:
         parts = (smi_parts if form == SMI else table_parts)(path, size, smiles)
     for columns in parts:
-        known_column(smiles, columns, str(path))
-        collection = from_smiles([text_of(value) for value in columns[smiles]], features, first, standardise)
+        texts = columns[known_column(smiles, columns, str(path))]
+        if texts and first + len(texts) <= skip:
+            first += len(texts)
+            continue
+        collection = from_smiles([text_of(value) for value in texts], features, first, standardise)
         if collection.count:
             yield Block(first, columns, collection)
         first += collection.count
@@ -231,35 +237,60 @@ def _values(column: Any) -> list[Any]:
 # Molecules and graphs -------------------------------------------------------------------------------------------------
 
 
-def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str) -> Iterator[Block]:
+def _sdf_blocks(
+    path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str, skip: int
+) -> Iterator[Block]:
     """Yield the records of an SDF file; their titles are a column, too."""
     check_molecular(features, f"{path} contains molecules")
     names = sdf.property_names(path)
     first = 0
     for records in chunks(sdf.read_records(path), size):
+        if first + len(records) <= skip:
+            first += len(records)
+            continue
         columns: Columns = {sdf.TITLE: [record.title or None for record in records]}
         columns |= {name: [record.properties.get(name) for record in records] for name in names}
         yield Block(first, columns, sdf.collection(records, first, standardise))
         first += len(records)
 
 
-def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str) -> Iterator[Block]:
+def _json_blocks(
+    path: Path, smiles: str, size: int, features: FeatureSpec | None, standardise: str, skip: int
+) -> Iterator[Block]:
     """Yield the graphs or molecules of a JSON lines file with the columns of all lines."""
     known = json_rows.survey(path, smiles)
     first = 0
     for lines in chunks(read_lines(path, strict=False), size):
+        if first + len(lines) <= skip:
+            first += len(lines)
+            continue
         collection = json_rows.collection(lines, known, features, first, standardise)
         yield Block(first, json_rows.columns(lines, known), collection)
         first += len(lines)
 
 
-def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[Block]:
+def _tu_blocks(path: Path, size: int, features: FeatureSpec | None, skip: int) -> Iterator[Block]:
     """Yield the graphs of a TU folder, which is read whole."""
     whole, columns = tu_folder.read(path, features)
-    for first in range(0, whole.count, size):
+    for first in range(skip, whole.count, size):
         rows = range(first, min(first + size, whole.count))
         part = Collection(whole.graphs.subset(rows), whole.features, whole.rows[first : rows.stop], len(rows))
         yield Block(first, {name: values[first : rows.stop] for name, values in columns.items()}, part)
+
+
+def rough_count(path: str | Path) -> int | None:
+    """Return about how many rows a file has, quickly: by its lines or records; None if that is not known."""
+    place, form = Path(path), form_of(path)
+    if not place.is_file() or form in excel.WORKBOOKS:
+        return None
+    if form == PARQUET:
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        return int(pq.read_metadata(place).num_rows)
+    mark = b"$$$$" if form == ".sdf" else b"\n"
+    with reading(place), open_bytes(place) as file:
+        found = sum(part.count(mark) for part in iter(lambda: file.read(2**20), b""))
+    return max(found - (form in TABLES), 0)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -271,6 +302,25 @@ class _Format(Protocol):
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Rows(_Format, Protocol):
+    """Writes blocks of columns into a file that can be continued."""
+
+    def position(self) -> int:
+        """Return the size of the file in bytes after all rows so far."""
+        ...
+
+
+APPENDED = (*DELIMITERS, ".jsonl")
+"""Formats whose files can be continued."""
+
+
+def appended(path: Path, columns: list[str], suffix: str, at: int = 0) -> Rows:
+    """Open a file of rows, and continue it after byte ``at``; formats that cannot be continued become JSON lines."""
+    if suffix in DELIMITERS:
+        return _TextFormat(path, columns, suffix, at)
+    return _JsonFormat(path, columns, ".jsonl", at)
 
 
 class RowWriter:
@@ -321,12 +371,17 @@ class RowWriter:
 class _TextFormat:
     """CSV or TSV."""
 
-    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+    def __init__(self, path: Path, columns: list[str], suffix: str, at: int = 0) -> None:
         delimiter = DELIMITERS[suffix]
-        self._file: IO[str] = path.open("w", encoding="utf-8", newline="")
+        self._file = _opened_at(path, at)
         self._plain = csv.writer(self._file, delimiter=delimiter, lineterminator="\n")
         self._quoted = csv.writer(self._file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        self._add(columns)
+        if not at:
+            self._add(columns)
+
+    def position(self) -> int:
+        self._file.flush()
+        return os.fstat(self._file.fileno()).st_size
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         for row in zip(*(map(_finite, values) for values in columns.values()), strict=True):
@@ -344,10 +399,14 @@ class _TextFormat:
 class _JsonFormat:
     """One array of objects, or one object per line."""
 
-    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
+    def __init__(self, path: Path, columns: list[str], suffix: str, at: int = 0) -> None:
         self._lines = suffix == ".jsonl"
-        self._file: IO[str] = path.open("w", encoding="utf-8")
-        self._before = "" if self._lines else "[\n"
+        self._file = _opened_at(path, at)
+        self._before = ("\n" if at else "") if self._lines else "[\n"
+
+    def position(self) -> int:
+        self._file.flush()
+        return os.fstat(self._file.fileno()).st_size
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         for values in zip(*columns.values(), strict=True):
@@ -406,6 +465,14 @@ class _ParquetFormat:
     def close(self) -> None:
         self._flush()
         self._writer.close()
+
+
+def _opened_at(path: Path, at: int) -> IO[str]:
+    """Open a text file for writing, new or continued after byte ``at``."""
+    if not at:
+        return path.open("w", encoding="utf-8", newline="")
+    os.truncate(path, at)
+    return path.open("a", encoding="utf-8", newline="")
 
 
 def _array(values: Sequence[Any], field: Any) -> Any:

@@ -1,0 +1,114 @@
+"""Rows written beside their final place, so that a stopped command continues where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from goodformer import files
+from goodformer.data.readers.rows import APPENDED, Rows, RowWriter, appended
+from goodformer.data.readers.text import chunks
+from goodformer.errors import InputError
+
+FORMAT = "goodformer part 1"
+COPIED = 4096
+"""Rows that are copied at a time into a format that cannot be appended to."""
+
+
+class Part:
+    """The rows of an output that are written so far: ``NAME.part``, and its state in ``NAME.part.json``.
+
+    The same command continues the part of an earlier call; that of another command is replaced. The part stays if the
+    command is stopped, and goes if the input is wrong. Parquet and JSON files cannot be appended to, so their rows are
+    JSON lines until the end.
+
+    Args:
+        out: The output.
+        same: What decides the rows, as JSON values: the model, the input and the settings.
+
+    Attributes:
+        rows: Rows written so far.
+        notes: What the caller last saved beside the rows.
+    """
+
+    def __init__(self, out: str | Path, same: Mapping[str, Any]) -> None:
+        self.out, self.same = Path(out), json.loads(json.dumps(same))
+        self.path, self.state = (self.out.with_name(f"{self.out.name}{end}") for end in (".part", ".part.json"))
+        self._lock = FileLock(self.out.with_name(f"{self.out.name}.part.lock"))
+        self.rows, self.notes = 0, {}  # type: int, dict[str, Any]
+        self._columns: list[str] = []
+        self._at = 0
+        self._writer: Rows | None = None
+        RowWriter(self.out, ())  # refuses other suffixes
+
+    def __enter__(self) -> Self:
+        with files.writing(self.out):
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                busy = f"another process is writing {self.out}; wait for it, or choose another file."
+                raise InputError(busy) from None
+        found = self._earlier()
+        if found is not None:
+            self.rows, self._at = found["rows"], found["at"]
+            self._columns, self.notes = found["columns"], found["notes"]
+        return self
+
+    def _earlier(self) -> dict[str, Any] | None:
+        """Return the state of an earlier call of the same command; None if there is none or it is damaged."""
+        try:
+            found: dict[str, Any] = files.read_json(self.state)
+            sound = found["format"] == FORMAT and found["same"] == self.same and isinstance(found["notes"], dict)
+            sound = sound and type(found["rows"]) is int and isinstance(found["columns"], list)
+            return found if sound and 0 < found["at"] <= self.path.stat().st_size else None
+        except (InputError, OSError, KeyError, TypeError):
+            return None
+
+    def write(self, columns: Mapping[str, Sequence[Any]], notes: Mapping[str, Any]) -> None:
+        """Add rows, given as one list per column, and save the state."""
+        if not self._columns:
+            self._columns = list(columns)
+        with files.writing(self.out):
+            writer = self._opened()
+            writer.write({name: columns[name] for name in self._columns})
+            self._at = writer.position()
+        self.rows, self.notes = self.rows + len(next(iter(columns.values()))), dict(notes)
+        state = {"format": FORMAT, "same": self.same, "rows": self.rows, "at": self._at}
+        files.write_json(self.state, {**state, "columns": self._columns, "notes": self.notes})
+
+    def _opened(self) -> Rows:
+        """Return the writer of the part, which continues after the last saved row."""
+        if self._writer is None:
+            self._writer = appended(self.path, self._columns, self.out.suffix.lower(), self._at)
+        return self._writer
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and self.rows:
+                self._finish()
+            elif self._writer is not None:
+                self._writer.close()
+            if kind is None or issubclass(kind, InputError):
+                for path in (self.path, self.state):
+                    path.unlink(missing_ok=True)
+        finally:
+            self._lock.release()
+            with suppress(OSError):
+                Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        """Move the rows to the output."""
+        with files.writing(self.out):
+            self._opened().close()
+            if self.out.suffix.lower() in APPENDED:
+                os.replace(self.path, self.out)
+                return
+            with self.path.open(encoding="utf-8") as lines, RowWriter(self.out, self._columns) as writer:
+                for some in chunks(map(json.loads, lines), COPIED):
+                    writer.write({name: [row[name] for row in some] for name in self._columns})
