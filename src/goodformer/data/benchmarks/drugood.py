@@ -73,7 +73,7 @@ def drug_ood(
         test). The first three share their domains; OOD validation and OOD test have others.
     Input:
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
-        codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
+        codes (`goodformer.data.molecule.FEATURES`). Hydrogens are not nodes.
     Label:
         1 if the measured activity is above the threshold of the file's recipe (between 4 and 6 on the negative decadic
         logarithm), else 0.

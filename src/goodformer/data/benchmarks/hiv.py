@@ -58,7 +58,7 @@ def good_hiv(
         train and 10 % each of the others; GOOD has one val and one test of 20 % here, which are halved.
     Input:
         One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
-        codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
+        codes (`goodformer.data.molecule.FEATURES`). Hydrogens are not nodes.
     Label:
         1 if the molecule inhibits replication of HIV (confirmed active or moderately active), else 0; 3.5 % are 1.
     Task: 1 binary target, ROC-AUC.

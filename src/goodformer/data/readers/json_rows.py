@@ -154,7 +154,7 @@ def _none(features: FeatureSpec | None) -> Collection:
     """Return an empty collection with these features."""
     spec = features or FeatureSpec()
     attr = None if spec.edge.kind == "constant" else torch.zeros(0, len(spec.edge.sizes))
-    blank = Data(torch.zeros(1, max(len(spec.node.sizes), 1)), torch.zeros(2, 0, dtype=torch.long), attr)
+    blank = Data(torch.ones(1, max(len(spec.node.sizes), 1)), torch.zeros(2, 0, dtype=torch.long), attr)
     made = from_data([blank], spec)
     return replace(made, graphs=made.graphs.subset([]))
 
