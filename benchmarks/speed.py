@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -170,8 +171,8 @@ def fresh(
 
 
 def goodformer(bench: Benchmark, **model: Any) -> Method:
-    """Build GOODFormer as the default preset does."""
-    return fresh(bench, BASIS, **model).method
+    """Build GOODFormer as the default preset does, in single precision, in which methods are trained."""
+    return fresh(bench, BASIS, **model).method.float()
 
 
 def graphgps(bench: Benchmark) -> Method:
@@ -330,7 +331,7 @@ def molecule_rates(scale: Scale) -> dict[str, float]:
     batches = _batches(bench.with_encodings(encodings).splits["train"], scale.batch, len(smiles) // scale.batch)
     drugs = bench.splits["train"]
     some = drugs.subset(range(scale.batch))  # occlusion needs one pass per bond of a molecule
-    trained = interleaved(rounds, *(trainer(one.method, batches) for one in rivals))
+    trained = interleaved(rounds, *(trainer(deepcopy(one.method).float(), batches) for one in rivals))
     made, *predicted = interleaved(rounds, lambda: featurise(smiles), *(partial(one.predict, drugs) for one in rivals))
     explained = interleaved(max(rounds // 5, 1), *(partial(explain, one, some, measure=False) for one in rivals))
     rates = {"molecules_featurised_per_second": len(smiles) / made}
@@ -362,7 +363,8 @@ def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6)
     bench = load_benchmark(**dataset)
     fitted = fresh(bench, dataset)
     some = torch.randperm(len(bench.splits["train"]), generator=torch.Generator().manual_seed(0))[:graphs]
-    ready = fitted.prepare(bench.splits["train"].subset(some))
+    method, ready = fitted.method.float(), fitted.prepare(bench.splits["train"].subset(some))
+    ready = ready.in_precision(torch.float)
     size = configure(dataset).training.batch_size
     orders = [EpochBatches(len(ready), size, sizes=sizes) for sizes in (None, ready.sizes)]
     seconds: list[list[float]] = [[], []]
@@ -370,7 +372,7 @@ def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6)
         for kept, indices in zip(seconds, batches, strict=True):
             if kept is seconds[1] or number % every == 0:
                 start = time.process_time()
-                trainer(fitted.method, [ready.batch(indices)])()
+                trainer(method, [ready.batch(indices)])()
                 kept.append(time.process_time() - start)
     random, by_size = map(statistics.mean, seconds)
     sizes = {"graphs": len(ready), "median_nodes": int(ready.sizes.median()), "largest_nodes": int(ready.sizes.max())}
