@@ -70,6 +70,6 @@ def test_the_penalty_suits_unseen_environments() -> None:
     inputs[np.arange(600), 1 + env] = 0.3 * (2 * y - 1)
     method = Linear(Fingerprint(SPEC, table=64), Task("binary", 1, "rocauc"))
     by_env = method._chosen_strength(inputs, [y.astype(float)], env, 0)
-    at_random = method._chosen_strength(inputs, [y.astype(float)], np.zeros(360), 0)
+    at_random = method._chosen_strength(inputs, [y.astype(float)], np.zeros(600), 0)
     assert by_env < at_random
     assert by_env in STRENGTHS

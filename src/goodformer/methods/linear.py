@@ -36,7 +36,7 @@ class Linear(CountMethod):
     """
 
     in_words = (
-        "Fits a logistic regression to counts of substructures, within seconds; choose it as the simplest baseline, and "
+        "Fits a logistic regression to counts of substructures, within seconds; choose it as the simplest baseline, or "
         "if every prediction must be a sum of terms that a reader can check."
     )
     weight: Tensor

@@ -27,7 +27,7 @@ class Fingerprint(GraphModel):
     """
 
     in_words = (
-        "Counts local environments of nodes (Morgan fingerprint) without learning; for methods forest and linear."
+        "Counts local environments of nodes (Morgan fingerprint); nothing is learned. For methods forest and linear."
     )
     signs: Tensor
 
