@@ -152,6 +152,16 @@ def test_cross_validation_grid_search_and_pipelines_work() -> None:
     assert line.fit([f" {one} " for one in smiles], labels).predict(smiles).shape == (len(smiles),)
 
 
+@pytest.mark.parametrize("method", ["forest", "linear"])
+def test_baselines_are_methods_like_any_other(method: str) -> None:
+    smiles, labels = molecules()
+    made = GraphClassifier(method, split="random").fit(smiles, labels)
+    assert made.score(smiles, labels) > 0.95
+    assert len(made.history_) == 1
+    unlike = made.domain_score(["[Na+].[Cl-]", "FC(F)(F)C(F)(F)C(F)(F)S(=O)(=O)O", "B1OB(O)OB1C#CC#C"])
+    assert unlike.mean() > made.domain_score(smiles[::16]).mean() + 0.2
+
+
 def test_the_unlike_is_outside_and_the_like_is_not(fitted: GraphClassifier) -> None:
     smiles = molecules()[0]
     assert fitted.outside(smiles).mean() < 0.3

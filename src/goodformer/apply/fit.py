@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.predict import LISTED, notes_on, problems_of
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig
@@ -82,6 +83,8 @@ def fit_file(
     runs: str | Path = "runs",
     hardware: Hardware | None = None,
     warn: Callable[[str], None] | None = None,
+    baseline: bool = True,
+    watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -98,6 +101,8 @@ def fit_file(
         runs: Folder of the runs.
         hardware: Where to compute.
         warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
+        baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
+        watch: Called with a sentence before and after each baseline.
 
     Returns:
         The content of ``report.json``.
@@ -118,6 +123,7 @@ def fit_file(
             reused = Run(Path(runs) / config.folder_name).reuse_note
             for sentence in [*warned, *([reused] if reused else [])]:
                 warn(sentence)
+        baselines = fit_baselines(config, benchmark, runs, hardware, watch) if baseline else None
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes = dict(labels.classes)
@@ -125,7 +131,7 @@ def fit_file(
         summary = run.summary or {}
         copied = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
         problems = problems_of(collection)
-        report = {
+        report: dict[str, Any] = {
             "file": table.path.name,
             "rows": collection.count,
             "graphs": len(collection.graphs),
@@ -138,8 +144,9 @@ def fit_file(
             "distance": distance_report(table.split, collection, labels.y),
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
-            "notes": [*warned, *notes_on(fitted, source.path)],
+            "baseline": baselines,
         }
+        report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(folder / REPORT, report)
         table.split.save(folder / SPLIT)
         (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
@@ -186,6 +193,8 @@ def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
 def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
     """Return settings that adapt the length of training to the number of graphs; none if the user set the epochs.
 
+    None, too, if the preset has one epoch, as for methods that are fitted at once.
+
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
     that point. Weights are averaged over at most one epoch, so that the average does not contain the first steps.
@@ -195,7 +204,7 @@ def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -
         config: The run with the settings of its preset.
         given: Settings of the user, ``part.setting=value``.
     """
-    if any(line.startswith("training.epochs=") for line in given):
+    if config.training.epochs == 1 or any(line.startswith("training.epochs=") for line in given):
         return []
     steps = max(math.ceil(graphs / config.training.batch_size), 1)
     epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)

@@ -70,9 +70,12 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run
     training.resume()
     if not training.done:
-        from goodformer.engine.loop import fit  # Lightning takes a second to import
+        if method.at_once:
+            training.fit_at_once(hardware)
+        else:
+            from goodformer.engine.loop import fit  # Lightning takes a second to import
 
-        fit(training, hardware)
+            fit(training, hardware)
         if not training.resume():
             raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
     chosen = training.epochs[training.selected]
