@@ -219,7 +219,7 @@ class FittedModel:
         return Predictions(
             z,
             class_scores(self.task, z),
-            z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
+            known.classes(z) if known else z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
             [scores[place] for place in back.tolist()] if scores else None,
             None if known is None else known.probabilities(z),
             None if known is None or raw is None else known.domain_score(raw),

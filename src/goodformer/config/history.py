@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("training", None): {"batches": "random"},
+    ("training", None): {
+        "batches": "random",
+        "sampling": "uniform",
+        "optimizer": "adam",
+        "perfect_patience": None,
+    },
     ("model", "goodformer"): {
         "edge_vector": False,
         "local_width": 1,
