@@ -51,6 +51,7 @@ def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> observe.S
     )
     signals = {"log_temperature": torch.from_numpy(draw.normal(size=count) + shift)}
     signals["entropy_gap"] = torch.zeros(count, dtype=torch.double)
+    signals["member_spread"] = torch.from_numpy(draw.random(count))
     figures = torch.from_numpy(draw.normal(size=(count, 5)))
     return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y))
 

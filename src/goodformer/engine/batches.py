@@ -89,9 +89,9 @@ class EpochBatches(Sampler[list[int]]):
             order.split(self.lengths) if self.sizes is None else _alike(order, self.sizes, self.lengths, generator)
         )
         for batch in batches:
-            if self.labels is not None:  # classes alternate in a balanced order; processes take every n-th graph
-                batch = batch[torch.randperm(len(batch), generator=generator)]
-            yield batch[self.rank :: self.world].tolist()
+            # Classes alternate in a balanced order, which must not decide the share of a process.
+            mixed = batch if self.labels is None else batch[torch.randperm(len(batch), generator=generator)]
+            yield mixed[self.rank :: self.world].tolist()
 
 
 def draw_balanced(labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -113,9 +113,12 @@ def draw_balanced(labels: Tensor, count: int, generator: torch.Generator) -> Ten
     sizes = torch.bincount(number[known], minlength=classes * codes.shape[1]).double()  # (T K,)
     size, rarest = sizes[number].masked_fill(~known, len(codes)).min(1)  # (G,), (G,)
     group = number.gather(1, rarest[:, None])[:, 0]  # the class that decides, (G,)
-    weight = (1 / size).clamp(max=MOST_COPIES * float((1 / size).mean()))
+    weight = 1 / size
+    for _ in range(10):  # each limit lowers the mean a little
+        weight = weight.clamp(max=MOST_COPIES * float(weight.mean()))
 
     shuffled = torch.randperm(len(codes), generator=generator)
+    shuffled = shuffled[group[shuffled].argsort(stable=True)]  # class by class, so that each gets its share
     expected = count * weight[shuffled] / weight.sum()  # copies of each graph, (G,)
     offset = torch.rand((), generator=generator, dtype=torch.double)
     ends = (expected.cumsum(0) + offset).floor().long()

@@ -26,5 +26,6 @@ METHODS: Registry[Method] = Registry(
         "imold": "goodformer.methods.imold:IMoLD",
         "cal-plus": "goodformer.methods.cal:CALPlus",
         "goodformer": "goodformer.methods.goodformer:GOODFormerMethod",
+        "blend": "goodformer.methods.blend:Blend",
     },
 )
