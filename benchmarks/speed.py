@@ -56,7 +56,7 @@ from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
 from goodformer.spec import SPLITS, Encoding, Task
-from goodformer.transforms import encode
+from goodformer.transforms import Structure, encode
 
 BASIS = {"name": "good-motif", "domain": "basis"}
 PUBLISHED = {"basis": 30.0, "size": 48.0}
@@ -227,7 +227,7 @@ def generation(scale: Scale) -> dict[str, float]:
         start = time.perf_counter()
         for part in bench.splits.values():
             for encoding in encodings:
-                encode(encoding, part.edge_index, part.node_ptr)
+                encode(encoding, part.structure())
         encoded = time.perf_counter() - start
         seconds, each = made * 30000 / scale.generated, 1000 * encoded / scale.generated
         results[f"generate_{domain}_seconds"] = seconds
@@ -301,7 +301,7 @@ def ladders(nodes: int, count: int, encodings: Sequence[str]) -> Batch:
         env=torch.zeros(count, dtype=torch.long),
     )
     for text in encodings:
-        batch[Encoding.parse(text).attribute] = encode(text, batch.edge_index, batch.ptr)
+        batch[Encoding.parse(text).attribute] = encode(text, Structure(batch.edge_index, batch.ptr))
     return batch
 
 

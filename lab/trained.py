@@ -113,7 +113,7 @@ def grown(base: str, nodes: int, graphs: int, seed: int = 0) -> GraphSet:
 def with_encodings(method: Method, graphs: GraphSet) -> GraphSet:
     """Attach the encodings that a method reads."""
     for text in method.encodings:
-        graphs = graphs.with_node(Encoding.parse(text).attribute, encode(text, graphs.edge_index, graphs.node_ptr))
+        graphs = graphs.with_node(Encoding.parse(text).attribute, encode(text, graphs.structure()))
     return graphs
 
 

@@ -285,7 +285,7 @@ class FittedModel:
         for text in self.method.encodings:
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
-                ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
+                ready = ready.with_node(attribute, encode(text, ready.structure(self.features)))
         return ready
 
 

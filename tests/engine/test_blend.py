@@ -27,7 +27,7 @@ from tests.engine.tiny import QUIET, tiny_config
 
 @pytest.fixture(scope="module")
 def config() -> RunConfig:
-    return blend_of(tiny_config(training={"epochs": 2, "average": "ema"}), members=2)
+    return blend_of(tiny_config(training={"epochs": 2, "average": "ema"}), members=2, others=[])
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def several(task: Task, model: str = "gin", sizes: tuple[int, ...] = (7, 1, 12, 
 
 def encoded(method: Method, graphs: GraphSet) -> GraphSet:
     for text in method.encodings:
-        graphs = graphs.with_node(text.replace(":", "_"), encode(text, graphs.edge_index, graphs.node_ptr))
+        graphs = graphs.with_node(text.replace(":", "_"), encode(text, graphs.structure()))
     return graphs
 
 

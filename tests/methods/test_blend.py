@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from goodformer.config.members import blend_of, member_configs
-from goodformer.config.presets import configure, default_model, presets
+from goodformer.config.members import blend_of
+from goodformer.config.presets import configure, default_model, member_configs, presets
 from goodformer.config.run import RunConfig
 from goodformer.engine.blend import combine, mixture_weights
 from goodformer.errors import InputError
@@ -132,7 +132,9 @@ def test_too_few_labels_leave_members_equal() -> None:
 
 
 def test_a_blend_is_configured_like_the_method_of_its_members() -> None:
-    config = configure(MOTIF, "blend", seed=2, overrides=["method.of=vrex", "method.variance_weight=0.5"])
+    config = configure(
+        MOTIF, "blend", seed=2, overrides=["method.of=vrex", "method.others=[]", "method.variance_weight=0.5"]
+    )
     plain = configure(MOTIF, "vrex", overrides=["method.variance_weight=0.5"])
     assert config.method["settings"] == ["variance_weight=0.5"]
     assert (config.model, config.training) == (plain.model, plain.training)
@@ -152,11 +154,19 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
     again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
     assert again.id == config.id
     assert blend_of(member_configs(config)[0], members=2).id == config.id
+    forest = member_configs(config)[-1]
+    assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
-    [("method.of=blend", "blend"), ("method.of=ermm", "erm"), ("method.wieght=1", "wieght"), ("method.members=0", "0")],
+    [
+        ("method.of=blend", "blend"),
+        ("method.of=ermm", "erm"),
+        ("method.wieght=1", "wieght"),
+        ("method.members=0", "0"),
+        ("method.others=[tree]", "tree"),
+    ],
 )
 def test_what_no_member_can_be_is_refused(override: str, words: str) -> None:
     with pytest.raises(InputError, match=words):

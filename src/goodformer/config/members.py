@@ -31,17 +31,20 @@ def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tu
         return BLEND, [*overrides, f"method.members={members}"]
     if members == 1:
         return method, list(overrides)
-    return BLEND, [f"method.of={method}", *overrides, f"method.members={members}"]
+    return BLEND, [f"method.of={method}", "method.others=[]", *overrides, f"method.members={members}"]
 
 
-def member_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the runs of the members of a blend; none if the run is not a blend."""
-    if config.method["name"] != BLEND:
-        return []
-    first, blend = SEEDS * config.seed, config.method
+def is_blend(config: RunConfig) -> bool:
+    """Return whether a run has members."""
+    return bool(config.method["name"] == BLEND)
+
+
+def alike_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the runs of those members of a blend that differ in their seed only."""
+    blend = config.method
     method = {"name": blend["of"], **read_settings(blend["settings"])}
     alike = RunConfig(**{**_fields(config), "method": method})
-    return [alike.with_seed(first + number) for number in range(blend["members"])]
+    return [alike.with_seed(SEEDS * config.seed + number) for number in range(blend["members"])]
 
 
 def split_overrides(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

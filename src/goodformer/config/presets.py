@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from goodformer.config.members import blend_of, split_overrides
+from goodformer.config.members import SEEDS, alike_configs, blend_of, is_blend, split_overrides
 from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
 from goodformer.errors import InputError, check_name
@@ -97,6 +97,20 @@ def configure(
     for line in rest:
         assign(tree, line)
     return RunConfig(**tree)
+
+
+def member_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the runs of all members of a blend; none if the run is not a blend."""
+    if not is_blend(config):
+        return []
+    alike, chosen = alike_configs(config), f"training.selection={config.training.selection}"
+    return [
+        *alike,
+        *(
+            configure(config.dataset, name, budget=config.budget, seed=SEEDS * config.seed + number, overrides=[chosen])
+            for number, name in enumerate(config.method["others"], len(alike))
+        ),
+    ]
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:

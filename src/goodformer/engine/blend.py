@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from goodformer import files
-from goodformer.config.members import member_configs
+from goodformer.config.presets import member_configs
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet

@@ -69,7 +69,7 @@ def eval_batches(
     """
     indices = torch.arange(len(graphs)) if indices is None else indices
     order = indices[graphs.sizes[indices].argsort(stable=True)]
-    device, mode = next(method.parameters()).device, method.training
+    device, mode = method.device, method.training
     method.eval()
     try:
         for chunk in order.split(batch_size) if len(order) else ():

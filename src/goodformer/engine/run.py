@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goodformer import files
-from goodformer.config.members import member_configs
+from goodformer.config.presets import member_configs
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
@@ -79,9 +79,12 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run
     training.resume()
     if not training.done:
-        from goodformer.engine.loop import fit  # Lightning takes a second to import
+        if method.at_once:
+            training.fit_at_once(hardware)
+        else:
+            from goodformer.engine.loop import fit  # Lightning takes a second to import
 
-        fit(training, hardware)
+            fit(training, hardware)
         if not training.resume():
             raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
     chosen = training.epochs[training.selected]

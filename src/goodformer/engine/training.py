@@ -18,10 +18,12 @@ from typing import Any, cast
 import torch
 
 from goodformer import files
-from goodformer.config.run import RunConfig
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.average import WeightAverage
+from goodformer.engine.progress import Progress
 from goodformer.engine.record import peak_memory_mb
+from goodformer.engine.seeds import derive_seed, set_seed
 from goodformer.engine.selection import plateau_cuts, select_epoch, should_stop
 from goodformer.engine.store import BEST, EPOCHS, LAST, MODEL, STATE
 from goodformer.engine.weights import WEIGHTS, ModelFile, move_weights, read_description, read_tensors, save_weights
@@ -50,7 +52,7 @@ class Training:
     """
 
     average: WeightAverage
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer | None = None
 
     def __init__(
         self,
@@ -78,10 +80,15 @@ class Training:
         return select_epoch(self.epochs, self.config.training.selection, self.benchmark.task.metric)
 
     @property
+    def planned(self) -> int:
+        """The number of epochs if training is not stopped early; one for a method that is fitted at once."""
+        return 1 if self.method.at_once else self.config.training.epochs
+
+    @property
     def done(self) -> bool:
         """Whether no epoch is left, or the selection metric has stopped improving."""
         training, metric = self.config.training, self.benchmark.task.metric
-        return self.epoch >= training.epochs or should_stop(
+        return self.epoch >= self.planned or should_stop(
             self.epochs, training.selection, metric, training.patience, training.perfect_patience
         )
 
@@ -137,6 +144,31 @@ class Training:
         self.clock = time.perf_counter()
         return self.optimizer
 
+    def fit_at_once(self, hardware: Hardware) -> None:
+        """Fit a method that needs no gradients, evaluate it, and save it as the only epoch of the run."""
+        from goodformer.engine.loop import evaluate_splits  # Lightning takes a second to import
+
+        training, graphs = self.config.training, self.benchmark.splits["train"]
+        self.average, self.saved = WeightAverage(self.method, "none"), {}
+        self.clock, processor_start = time.perf_counter(), time.process_time()
+        set_seed(self.config.seed, "epoch", 0, 0)
+        batches = (graphs.batch(chunk) for chunk in torch.arange(len(graphs)).split(training.eval_batch_size))
+        with Progress(self, 1, shown=hardware.progress) as progress:
+            self.method.fit(batches, derive_seed(self.config.seed, "fit"), hardware.threads)
+            seconds, used = time.perf_counter() - self.clock, time.process_time() - processor_start
+            found = evaluate_splits(self, 0, 1)
+            record = {
+                "epoch": 1,
+                "loss": {"total": found["train"]["loss"]},
+                **found,
+                "seconds": round(seconds, 3),
+                "processor_seconds": round(used, 3),
+                "eval_seconds": round(time.perf_counter() - self.clock - seconds, 3),
+            }
+            self.epochs.append(record)
+            self.save()
+            progress.after_epoch(record)
+
     def save(self) -> None:
         """Save the state after an epoch, and its weights where it is the best so far."""
         if not self.folder.is_dir():
@@ -147,7 +179,7 @@ class Training:
             "wall_seconds": round(self.cost["wall_seconds"] + now - self.clock, 3),
             "peak_memory_mb": max(self.cost["peak_memory_mb"], peak_memory_mb()),
             # cpu, cuda, or both where a run continued on another device
-            "device": ", ".join(dict.fromkeys([*filter(None, devices), self.free[0].device.type])),
+            "device": ", ".join(dict.fromkeys([*filter(None, devices), self.method.device.type])),
         }
         self.clock = now
         state = {
@@ -156,7 +188,7 @@ class Training:
             "id": self.config.id,
             "epochs": self.epochs,
             "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict() if self.optimizer else {},
             "average": self.average.state_dict(),
             "cost": self.cost,
         }

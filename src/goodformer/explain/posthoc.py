@@ -172,7 +172,7 @@ def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorith
         algorithm: ``occlusion``, ``gradient`` (for graphs with many hundred edges) or ``mask`` (GNNExplainer's).
     """
     explainer = _explainer(method, algorithm)
-    device = next(method.parameters()).device
+    device = method.device
     found: list[Tensor] = [torch.empty(0)] * len(graphs)
     for chunk in graphs.edge_ptr.diff().argsort(stable=True).split(batch_size):
         batch = graphs.batch(chunk).to(device)

@@ -26,7 +26,7 @@ LEVEL = 1e-6
 class Blend(Method):
     """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k.
 
-    Members are runs of one method with different seeds. Each is trained on its own; temperatures t_k and weights w_k
+    Members are runs of one method with different seeds, and one run of each other method. Each is trained on its own; temperatures t_k and weights w_k
     (positive, with sum 1) are then learnt from validation graphs. The score of an edge is the weighted mean of the
     members' scores, standardised within each graph. The embedding holds those of all members at unit length, times
     sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a domain signal.
@@ -48,7 +48,7 @@ class Blend(Method):
     weights: Tensor
     temperatures: Tensor
 
-    def __init__(
+    def __init__(  # builds the members that share a model; `join` adds others, which have models of their own
         self,
         model: GraphModel,
         task: Task,
@@ -61,6 +61,11 @@ class Blend(Method):
         members: Annotated[
             int, Field(ge=1, le=100, description="Members of that method, which differ in their seed.")
         ] = 3,
+        others: Annotated[
+            list[str],
+            Computed("goodformer.methods.members:check_methods"),
+            Field(description="Further methods, one member each, under their own default settings."),
+        ] = ["forest"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),

@@ -21,6 +21,11 @@ def check_method(name: str, known: Mapping[str, Any]) -> str:
     return name
 
 
+def check_methods(names: Iterable[str], known: Mapping[str, Any]) -> list[str]:
+    """Return the names of further members, each once."""
+    return [check_method(name, known) for name in dict.fromkeys(names)]
+
+
 def check_settings(lines: Iterable[str], known: Mapping[str, Any]) -> list[str]:
     """Return the settings of the members' method that differ from its defaults, as sorted lines ``name=value``."""
     method = known.get("of")

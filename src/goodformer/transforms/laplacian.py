@@ -7,23 +7,24 @@ import torch
 from torch import Tensor
 
 from goodformer.transforms.adjacency import Floats, chunks
+from goodformer.transforms.structure import Structure
 
 VERSION = 1
 """Increase this when the values change, so that cached encodings are recomputed."""
 
 
-def laplacian(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+def laplacian(graphs: Structure, width: int) -> Tensor:
     """Return the first nontrivial eigenvectors of the Laplacian L = D - A of each graph, as node features.
 
     Column j holds the unit eigenvector of the (j+2)-th smallest eigenvalue, orthogonal to the constant vector even if
     the graph is disconnected. A graph of n nodes has n - 1 of them; further columns are zero. The sign makes the sum of
     cubes positive, or, if that is zero, the first non-zero entry. For a repeated eigenvalue the basis is arbitrary.
     """
-    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr):
+    encoding = np.zeros((int(graphs.ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(graphs.edge_index, graphs.ptr):
         vectors = canonical_signs(nontrivial_eigenvectors(chunk.dense(), width))  # (b, n, kept)
         encoding[chunk.nodes, : vectors.shape[2]] = vectors.reshape(len(chunk.nodes), -1)
-    return torch.from_numpy(encoding).to(edge_index.device)
+    return torch.from_numpy(encoding).to(graphs.edge_index.device)
 
 
 def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
