@@ -115,8 +115,8 @@ def test_balanced_batches_hold_both_classes_equally(graphs: int, share: float, w
         batches.epoch = epoch
         shares.append([list(batch) for batch in batches])
         assert shares[-1] == list(batches)
-    whole = [sum(parts, []) for parts in zip(*shares, strict=True)]
-    drawn = torch.tensor(sum(whole, []))
+    whole = [[graph for part in parts for graph in part] for parts in zip(*shares, strict=True)]
+    drawn = torch.tensor([graph for batch in whole for graph in batch])
     assert len(drawn) == graphs
     positives = labels[:, 0][drawn]
     copies = torch.bincount(drawn, minlength=graphs)

@@ -26,10 +26,11 @@ LEVEL = 1e-6
 class Blend(Method):
     """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k.
 
-    Members are runs of one method with different seeds, and one run of each other method. Each is trained on its own; temperatures t_k and weights w_k
-    (positive, with sum 1) are then learnt from validation graphs. The score of an edge is the weighted mean of the
-    members' scores, standardised within each graph. The embedding holds those of all members at unit length, times
-    sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a domain signal.
+    Members are runs of one method with different seeds, and one run of each other method. Each is trained on its own;
+    temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score of an edge
+    is the weighted mean of the members' scores, standardised within each graph. The embedding holds those of all
+    members at unit length, times sqrt(w_k), so that squared distances are weighted means. The standard deviation of the
+    p_k is a domain signal.
 
     Paper: Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles", 2017.
     Differs from the paper: weights and temperatures are learnt instead of equal, and there is no adversarial training.
@@ -41,8 +42,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages several seeds of a method, weighted on validation graphs; choose it if accuracy and uncertainty "
-        "matter more than training time."
+        "Averages several seeds of GOODFormer and a random forest, weighted on validation graphs; choose it if accuracy "
+        "and uncertainty matter more than training time."
     )
 
     weights: Tensor
