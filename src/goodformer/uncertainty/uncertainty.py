@@ -162,7 +162,8 @@ class Uncertainty:
             weights=weights,
             sha256=sha256,
         )
-        files.write_json(place / DESCRIPTION, description.model_dump(mode="json"))
+        left_out = set() if self.scaling.shift else {"shift"}
+        files.write_json(place / DESCRIPTION, description.model_dump(mode="json", exclude=left_out))
         return place
 
     @classmethod
