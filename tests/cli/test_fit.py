@@ -24,7 +24,8 @@ from goodformer.spec import SPLIT_NAMES, SPLITS
 from tests.apply.molecules import write_table
 from tests.cli.conftest import Command
 
-QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32", "--quiet"]
+QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32"]
+QUICK += ["--no-baseline", "--quiet"]
 
 
 class Fitted(NamedTuple):

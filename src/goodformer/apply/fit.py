@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.predict import LISTED, notes_on, problems_of
 from goodformer.config.members import with_members
 from goodformer.config.presets import configure
@@ -84,6 +85,8 @@ def fit_file(
     runs: str | Path = "runs",
     hardware: Hardware | None = None,
     warn: Callable[[str], None] | None = None,
+    baseline: bool = True,
+    watch: Callable[[str], None] | None = None,
     members: int | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
@@ -101,6 +104,8 @@ def fit_file(
         runs: Folder of the runs.
         hardware: Where to compute.
         warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
+        baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
+        watch: Called with a sentence before and after each baseline.
         members: Runs with different seeds that predict together; by default one, or what a blend says.
 
     Returns:
@@ -122,6 +127,7 @@ def fit_file(
             reused = Run(Path(runs) / config.folder_name).reuse_note
             for sentence in [*warned, *([reused] if reused else [])]:
                 warn(sentence)
+        baselines = fit_baselines(config, benchmark, runs, hardware, watch) if baseline else None
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes = dict(labels.classes)
@@ -130,7 +136,7 @@ def fit_file(
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []
         problems = problems_of(collection)
-        report = {
+        report: dict[str, Any] = {
             "file": table.path.name,
             "rows": collection.count,
             "graphs": len(collection.graphs),
@@ -143,8 +149,9 @@ def fit_file(
             "distance": distance_report(table.split, collection, labels.y),
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
-            "notes": [*warned, *notes_on(fitted, source.path)],
+            "baseline": baselines,
         }
+        report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(folder / REPORT, report)
         table.split.save(folder / SPLIT)
         (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
@@ -196,6 +203,8 @@ def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
 def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()) -> list[str]:
     """Return settings that adapt training to the number of graphs; none if the user set the epochs.
 
+    None, too, if the preset has one epoch, as for methods that are fitted at once.
+
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
     that point. A run also ends once the selection metric is perfect and stays so. Weights are averaged over at most one
@@ -206,7 +215,7 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
         config: The run with the settings of its preset.
         given: Names of the settings of the user, such as ``training.epochs``.
     """
-    if "training.epochs" in given:
+    if config.training.epochs == 1 or "training.epochs" in given:
         return []
     steps = max(math.ceil(len(train) / config.training.batch_size), 1)
     epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)

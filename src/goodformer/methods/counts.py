@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
 from torch import Tensor
 from torch_geometric.data import Batch
 
@@ -13,6 +17,8 @@ from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Task
+
+Array = NDArray[Any]
 
 
 class CountMethod(Method):
@@ -34,8 +40,8 @@ class CountMethod(Method):
             )
         super().__init__(model, task)
 
-    def learn(self, counts: Tensor, y: Tensor, seed: int, threads: int) -> None:
-        """Learn from the counts (G, F) and the labels of all training graphs."""
+    def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
+        """Learn from the counts (G, F), the labels and the environments (G,) of all training graphs."""
         raise NotImplementedError
 
     def logits(self, counts: Tensor) -> Tensor:
@@ -49,9 +55,12 @@ class CountMethod(Method):
     def fit(self, batches: Iterable[Batch], seed: int, threads: int = 1) -> None:
         """Count the environments of all training graphs and learn from them."""
         with torch.no_grad():
-            parts = [(self.model.counts(batch), batch.y) for batch in batches]
-        counts, y = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
-        self.learn(counts, y, seed, threads)
+            parts = [
+                (csr_matrix(self.model.counts(batch).cpu().numpy()), batch.y.cpu().numpy(), batch.env.cpu().numpy())
+                for batch in batches
+            ]
+        counts, y, env = zip(*parts, strict=True)
+        self.learn(vstack(counts, "csr"), np.concatenate(y), np.concatenate(env), seed, threads)
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from goodformer.methods.counts import CountMethod
+from goodformer.methods.counts import Array, CountMethod
 from goodformer.models.base import GraphModel
 from goodformer.nn.trees import Trees
 from goodformer.spec import Task
@@ -61,14 +61,14 @@ class Forest(CountMethod):
         several = self.task.kind == "binary"
         return self.grown.contributions(counts, direction[..., None] if several else direction[:, None])
 
-    def learn(self, counts: Tensor, y: Tensor, seed: int, threads: int) -> None:
-        """Grow the trees."""
-        rows, grown = counts.numpy(), []
-        for place, target in enumerate(y.unbind(1) if y.dim() == 2 else [y]):
-            known = ~target.isnan() if target.is_floating_point() else torch.ones(len(target), dtype=torch.bool)
-            classes = 2 if y.dim() == 2 else self.task.outputs
-            table = rows if bool(known.all()) else rows[known.numpy()]
-            grown += self._grow(table, target[known].long().numpy(), classes, seed + place, threads)
+    def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
+        """Grow the trees; environments are ignored."""
+        rows, grown = counts.toarray(), []
+        for place, target in enumerate([y] if y.ndim == 1 else y.T):
+            known = np.flatnonzero(~np.isnan(target))
+            some = rows if len(known) == len(rows) else rows[known]
+            classes = self.task.outputs if y.ndim == 1 else 2
+            grown += self._grow(some, target[known].astype(int), classes, seed + place, threads)
         starts = np.cumsum([0, *(len(tree["child"]) for tree in grown)])
         joined = {name: np.concatenate([tree[name] for tree in grown]) for name in grown[0]}
         joined["child"] += np.repeat(starts[:-1], np.diff(starts)).astype(np.int32)
@@ -77,7 +77,7 @@ class Forest(CountMethod):
         joined["root"] = starts[:-1].astype(np.int32).reshape(-1, self.trees)
         self.grown.set({name: torch.from_numpy(value) for name, value in joined.items()})
 
-    def _grow(self, rows: NDArray[Any], y: NDArray[Any], classes: int, seed: int, threads: int) -> list[dict[str, Any]]:
+    def _grow(self, rows: Array, y: Array, classes: int, seed: int, threads: int) -> list[dict[str, Any]]:
         """Grow the trees of one target with scikit-learn and return each as arrays."""
         from sklearn.ensemble import RandomForestClassifier
 
@@ -92,7 +92,7 @@ class Forest(CountMethod):
         return [arrays(tree.tree_, forest.classes_, classes, self.model.columns) for tree in forest.estimators_]
 
 
-def arrays(tree: Any, found: NDArray[Any], classes: int, columns: int) -> dict[str, NDArray[Any]]:
+def arrays(tree: Any, found: Array, classes: int, columns: int) -> dict[str, Array]:
     """Return a tree of scikit-learn as arrays in the layout of `Trees`, nodes numbered level by level.
 
     Args:

@@ -27,7 +27,7 @@ class Fingerprint(GraphModel):
     """
 
     in_words = (
-        "Counts local environments of nodes (Morgan fingerprint) without learning; for methods forest and linear."
+        "Counts local environments of nodes (Morgan fingerprint); nothing is learned. For methods forest and linear."
     )
     signs: Tensor
 
@@ -48,7 +48,7 @@ class Fingerprint(GraphModel):
         self.measured = len(spec.node.sizes) if spec.node.kind == "continuous" else 0
         self.columns = table + 2 * self.measured
         """Number of columns F of `counts`: the table, then means and standard deviations."""
-        self.register_buffer("signs", signs(table, dim) / dim**0.5, persistent=False)
+        self.register_buffer("signs", signs(self.columns, dim) / dim**0.5, persistent=False)
 
     def counts(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Return the columns of every graph (B, F); an environment counts the product of the weights of its edges."""
@@ -66,8 +66,8 @@ class Fingerprint(GraphModel):
         return fold(batch[self.attribute], self.table)
 
     def project(self, counts: Tensor) -> Tensor:
-        """Return a random projection of log(1 + counts) and the further columns, (B, D + ...)."""
-        return torch.cat((counts[:, : self.table].log1p() @ self.signs, counts[:, self.table :]), 1)
+        """Return a random projection of log(1 + counts) and the further columns (B, D)."""
+        return torch.cat((counts[:, : self.table].log1p(), counts[:, self.table :]), 1) @ self.signs
 
     def spread(self, batch: Batch, values: Tensor) -> Tensor:
         """Share the values of the columns (B, F) among the environments they count, and these among edges, (E,)."""

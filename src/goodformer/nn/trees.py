@@ -47,8 +47,7 @@ class Trees(nn.Module):
 
     def set(self, tensors: dict[str, Tensor]) -> None:
         """Replace the trees, after checking them."""
-        reason = self._fault(tensors)
-        if reason:
+        for reason in self._faults(tensors):
             raise InputError(f"the decision trees are damaged ({reason}); restore the file or train again.")
         device = self.child.device
         for name in self.names:
@@ -126,32 +125,28 @@ class Trees(nn.Module):
             raise InputError("the forest has no trees yet; fit it first.")
         return list(rows.split(max(PAIRS // self.root.numel(), 1))) if len(rows) else []
 
-    def _fault(self, tensors: dict[str, Tensor]) -> str:
-        """Return what is wrong with trees, empty if nothing is."""
+    def _faults(self, tensors: dict[str, Tensor]) -> Iterator[str]:
+        """Yield what is wrong with trees; each check relies on those before it."""
         child, feature, threshold, value, root = (tensors[name] for name in self.names)
-        nodes = len(child)
-        shapes = {"feature": (nodes,), "threshold": (nodes,), "value": (nodes, self.outputs)}
+        nodes = child.numel()
+        shapes = {"child": (nodes,), "feature": (nodes,), "threshold": (nodes,), "value": (nodes, self.outputs)}
         for name, shape in shapes.items():
             if tuple(tensors[name].shape) != shape:
-                return f"{name} has the shape {tuple(tensors[name].shape)}, not {shape}"
-        if child.dim() != 1 or root.dim() != 2 or root.shape[0] != self.groups:
-            return "wrong number of groups"
+                yield f"{name} has the shape {tuple(tensors[name].shape)}, not {shape}"
+        if root.dim() != 2 or root.shape[0] != self.groups:
+            yield f"{root.shape[0] if root.dim() else 0} groups of trees, not {self.groups}"
         if any(one.is_floating_point() for one in (child, feature, root)):
-            return "real numbers in place of node numbers"
-        number, far = torch.arange(nodes), torch.isposinf(threshold)
+            yield "real numbers in place of node numbers"
+        number = torch.arange(nodes)
         leaf = child == number
-        if bool((child < number).any()) or bool((leaf != far).any()):
-            return "a path without end"
-        for what, given, size in (
-            ("node", child.long() + (~leaf).long(), nodes),
-            ("root", root, nodes),
-            ("column", feature, self.columns),
-        ):
+        if bool((child < number).any()) or bool((leaf != torch.isposinf(threshold)).any()):
+            yield "a path without end"
+        limits = (("node", child.long() + ~leaf, nodes), ("root", root, nodes), ("column", feature, self.columns))
+        for what, given, size in limits:
             if given.numel() and not (int(given.min()) >= 0 and int(given.max()) < size):
-                return f"a {what} out of range"
+                yield f"a {what} out of range"
         if not bool(value.isfinite().all()) or bool(threshold.isnan().any()):
-            return "values that are not finite"
-        return ""
+            yield "values that are not finite"
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
         """Take trees of any size; missing tensors are reported as always."""
