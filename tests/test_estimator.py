@@ -62,6 +62,31 @@ def test_scikit_learns_checks_that_need_no_table_of_numbers_pass(check: Callable
     check("GraphClassifier", GraphClassifier())
 
 
+def test_members_pass_the_same_checks_and_are_kept(tmp_path: Path) -> None:
+    results = estimator_checks.check_estimator(GraphClassifier(members=2), on_skip=None, on_fail=None)
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+    smiles, labels = molecules()
+    some = GraphClassifier(**{**FAST, "epochs": 1, "members": 2}).fit(smiles, labels)
+    assert clone(some).get_params()["members"] == 2
+    assert some.model_.members == 2
+    shares = some.predict_proba(smiles)
+    assert np.allclose(shares.sum(1), 1)
+    assert some.spread(smiles).max() > 0
+    again = GraphClassifier.load(some.save(tmp_path / "model"))
+    assert (again.predict_proba(smiles) == shares).all()
+    assert (pickle.loads(pickle.dumps(some)).predict_proba(smiles) == shares).all()
+
+
+@pytest.mark.parametrize("members", [0, 101, 2.5, "two"])
+def test_a_number_of_members_that_cannot_be_is_refused(members: object) -> None:
+    with pytest.raises(InputError, match="members"):
+        GraphClassifier(**{**FAST, "members": members}).fit(*molecules())
+
+
+def test_one_member_has_no_spread(fitted: GraphClassifier) -> None:
+    assert (fitted.spread(molecules()[0][:5]) == 0).all()
+
+
 def test_scikit_learn_has_no_other_check_for_this_input() -> None:
     results = estimator_checks.check_estimator(GraphClassifier(), on_skip=None, on_fail=None)
     assert results

@@ -20,7 +20,7 @@ from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
-from goodformer.methods.base import Method, class_scores
+from goodformer.methods.base import SPREAD, Method, class_scores
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import observe_batch, sample
@@ -43,6 +43,7 @@ class Predictions:
         calibrated: Calibrated probabilities, (B, C). This and the following are None for a model without uncertainty.
         domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
         outside: Whether a graph lies outside the domain of the training graphs, (B,).
+        spread: Standard deviation of the members' probabilities, (B,); None if the method has no members.
     """
 
     logits: Tensor
@@ -52,6 +53,7 @@ class Predictions:
     calibrated: Tensor | None = None
     domain_score: Tensor | None = None
     outside: Tensor | None = None
+    spread: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -134,6 +136,11 @@ class FittedModel:
 
         return self.features == FEATURES
 
+    @property
+    def members(self) -> int:
+        """The number of methods that predict together; 1 unless the method is a blend."""
+        return max(len(self.file.members), 1)
+
     # ------------------------------------------------------------------------------------------ on disk
 
     @classmethod
@@ -206,11 +213,14 @@ class FittedModel:
         logits: list[Tensor] = []
         scores: list[Tensor] = []
         unusual: list[Tensor] = []
+        spread: list[Tensor] = []
         for places, batch, prediction in infer(self.method, ready, batch_size):
             order.append(places)
             logits.append(prediction.logits.detach().float().cpu())
             if prediction.edge_scores is not None:
                 scores += prediction.edge_scores.detach().cpu().split(ready.edge_ptr.diff()[places].tolist())
+            if SPREAD in prediction.signals:
+                spread.append(prediction.signals[SPREAD].detach().float().cpu())
             if known:
                 unusual.append(known.unusual(observe_batch(self.method, batch, prediction, known.embeds)))
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
@@ -219,11 +229,12 @@ class FittedModel:
         return Predictions(
             z,
             class_scores(self.task, z),
-            z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
+            known.classes(z) if known else z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
             [scores[place] for place in back.tolist()] if scores else None,
             None if known is None else known.probabilities(z),
             None if known is None or raw is None else known.domain_score(raw),
             None if known is None or raw is None else known.outside(raw),
+            torch.cat(spread)[back] if spread else None,
         )
 
     @torch.no_grad()

@@ -17,9 +17,9 @@ def test_small_tables_get_more_epochs_and_a_shorter_average(
 ) -> None:
     """Batches of 64: 4, 21, 125 and 938 steps an epoch; weights are averaged over 10 to 100 steps."""
     plain = configure(TABLE)
-    made = plain.with_overrides(enough_training(graphs, plain)).training
+    made = plain.with_overrides(enough_training(range(graphs), plain)).training
     assert (made.epochs, made.patience, made.schedule, made.average_decay) == (epochs, patience, "constant", decay)
 
 
 def test_epochs_of_the_user_leave_the_preset_alone() -> None:
-    assert enough_training(249, configure(TABLE), ["training.epochs=5"]) == []
+    assert enough_training(range(249), configure(TABLE), {"training.epochs"}) == []

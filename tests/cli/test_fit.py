@@ -268,3 +268,37 @@ def test_bace_and_bbbp_from_table_to_pictures(command: Command) -> None:
     Path("some.csv").write_text("".join(bbbp.read_text().splitlines(keepends=True)[:20]))
     assert command("explain", "bace", "some.csv", "--count", "4", "-o", "why").code == 0
     assert Path("why/subgraphs.png").is_file()
+
+
+def test_members_are_averaged_and_their_spread_is_a_column(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    words = ["--target", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "model"]
+    answer = command("fit", "mine.csv", "--members", "2", *words)
+    assert answer.code == 0, answer.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert [one["seed"] for one in report["members"]] == [0, 1]
+    assert "erm seed 1" in answer.out
+    assert command("predict", "model", "mine.csv", "-o", "answers.csv", "--quiet").code == 0
+    rows = rows_of(Path("answers.csv"))
+    spread = [float(row["spread"]) for row in rows if not row["problem"]]
+    assert 0 < max(spread) < 0.5
+    assert [row["spread"] for row in rows if row["problem"]] == ["", ""]
+    again = command("fit", "mine.csv", "--members", "2", *words)
+    assert "finished" in again.err
+
+
+def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    words = ["--target", "nitro", "--split", "random", "--epochs", "1", "--quiet", "-o", "model"]
+    settings = ["method.of=erm", "method.members=1", "model.dim=16"]
+    settings = [word for one in settings for word in ("--set", one)]
+    answer = command("fit", "mine.csv", "--method", "blend", "--model", "gin", *settings, *words)
+    assert answer.code == 0, answer.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert [one["method"] for one in report["members"]] == ["erm", "forest"]
+    assert report["members"][1]["weight"] > 0.5  # one epoch is nothing beside a forest
+    assert report["splits"]["test"]["rocauc"] > 0.95
+    shown = command("explain", "model", "mine.csv", "-o", "why", "--count", "3", "--json")
+    assert shown.code == 0, shown.err
+    assert shown.json["method"] == "blend"
+    assert shown.json["fidelity"]["graphs"] == 3

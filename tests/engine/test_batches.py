@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodformer.engine.batches import WINDOW, EpochBatches
+from goodformer.engine.batches import MOST_COPIES, WINDOW, EpochBatches
 from goodformer.errors import InputError
 
 
@@ -103,6 +103,46 @@ def test_a_remainder_is_no_matter_of_size() -> None:
             kept += [float(sizes[list(graphs)].double().mean())]
     assert abs(sum(short) / len(short) - 50) < 8
     assert abs(sum(left) / len(left) - 50) < 5
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs=st.integers(40, 300), share=st.floats(0.02, 0.5), world=st.integers(1, 2), epoch=st.integers(0, 3))
+def test_balanced_batches_hold_both_classes_equally(graphs: int, share: float, world: int, epoch: int) -> None:
+    labels = (torch.arange(graphs) < max(int(share * graphs), 2)).float()[:, None]
+    shares = []
+    for rank in range(world):
+        batches = EpochBatches(graphs, 16, seed=1, rank=rank, world=world, labels=labels)
+        batches.epoch = epoch
+        shares.append([list(batch) for batch in batches])
+        assert shares[-1] == list(batches)
+    whole = [[graph for part in parts for graph in part] for parts in zip(*shares, strict=True)]
+    drawn = torch.tensor([graph for batch in whole for graph in batch])
+    assert len(drawn) == graphs
+    positives = labels[:, 0][drawn]
+    copies = torch.bincount(drawn, minlength=graphs)
+    if share * graphs * MOST_COPIES >= graphs:  # else copies are limited
+        assert float(positives.mean()) == pytest.approx(0.5, abs=1.5 / graphs)
+        assert all(abs(float(labels[batch].sum()) - len(batch) / 2) <= 1.5 for batch in whole)
+    for one in (0, 1):  # evenly: copies of a class differ by one
+        of_class = copies[labels[:, 0] == one]
+        assert int(of_class.max() - of_class.min()) <= 1
+    assert int(copies.max()) <= MOST_COPIES + 1
+
+
+def test_balanced_epochs_differ_and_classes_and_targets_are_balanced() -> None:
+    classes = torch.tensor([0] * 80 + [1] * 15 + [2] * 5)
+    batches = EpochBatches(100, 25, labels=classes)
+    seen = []
+    for batches.epoch in range(6):
+        drawn = torch.tensor([graph for batch in batches for graph in batch])
+        seen.append(drawn)
+        assert torch.bincount(classes[drawn]).tolist() == pytest.approx([100 / 3] * 3, abs=1)
+    assert len(torch.cat(seen)[torch.cat(seen) < 80].unique()) > 75  # every graph has its turn
+    several = torch.zeros(100, 3)
+    several[:4, 0], several[:50, 1], several[60:, 2] = 1, 1, float("nan")
+    drawn = torch.tensor([graph for batch in EpochBatches(100, 25, labels=several) for graph in batch])
+    assert float(several[drawn, 0].mean()) > 0.3  # 0.04 of all graphs
+    assert len(drawn) == 100
 
 
 def test_drop_last_keeps_full_batches_only() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import Any
 from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.predict import LISTED, notes_on, problems_of
+from goodformer.config.members import with_members
 from goodformer.config.presets import configure
-from goodformer.config.run import Hardware, RunConfig
+from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import load_table
 from goodformer.data.readers.rows import RowWriter
@@ -32,6 +33,7 @@ STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
+PERFECT_PATIENCE = 5
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
@@ -85,6 +87,7 @@ def fit_file(
     warn: Callable[[str], None] | None = None,
     baseline: bool = True,
     watch: Callable[[str], None] | None = None,
+    members: int | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -103,6 +106,7 @@ def fit_file(
         warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
         baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
         watch: Called with a sentence before and after each baseline.
+        members: Runs with different seeds that predict together; by default one, or what a blend says.
 
     Returns:
         The content of ``report.json``.
@@ -115,7 +119,7 @@ def fit_file(
     with fresh_folder(folder):  # fails before training if the folder cannot be written
         table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
-        config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides)
+        config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides, members)
         check_splits(config, benchmark)  # before the warnings: an error makes them pointless
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
@@ -129,7 +133,8 @@ def fit_file(
         fitted.classes = dict(labels.classes)
         fitted.save(folder)
         summary = run.summary or {}
-        copied = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
+        copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
+        copied += ["members"] if "members" in summary else []
         problems = problems_of(collection)
         report: dict[str, Any] = {
             "file": table.path.name,
@@ -164,10 +169,15 @@ def configure_fit(
     preset: str,
     seed: int,
     overrides: Sequence[str] = (),
+    members: int | None = None,
 ) -> RunConfig:
     """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
+    if members is not None:
+        method, overrides = with_members(method, members, overrides)
     plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
-    return plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
+    given = {".".join(parse_assignment(line)[0]) for line in overrides}
+    fitting = enough_training(benchmark.splits["train"], plain, given)
+    return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
 
 
 def fit_benchmark(
@@ -190,28 +200,30 @@ def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
             )
 
 
-def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
-    """Return settings that adapt the length of training to the number of graphs; none if the user set the epochs.
+def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()) -> list[str]:
+    """Return settings that adapt training to the number of graphs; none if the user set the epochs.
 
     None, too, if the preset has one epoch, as for methods that are fitted at once.
 
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. Weights are averaged over at most one epoch, so that the average does not contain the first steps.
+    that point. A run also ends once the selection metric is perfect and stays so. Weights are averaged over at most one
+    epoch, so that the average does not contain the first steps.
 
     Args:
-        graphs: Number of training graphs.
+        train: Training graphs.
         config: The run with the settings of its preset.
-        given: Settings of the user, ``part.setting=value``.
+        given: Names of the settings of the user, such as ``training.epochs``.
     """
-    if config.training.epochs == 1 or any(line.startswith("training.epochs=") for line in given):
+    if config.training.epochs == 1 or "training.epochs" in given:
         return []
-    steps = max(math.ceil(graphs / config.training.batch_size), 1)
+    steps = max(math.ceil(len(train) / config.training.batch_size), 1)
     epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
     decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
     return [
         f"training.epochs={epochs}",
         f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
+        f"training.perfect_patience={PERFECT_PATIENCE}",
         "training.schedule=constant",
         f"training.average_decay={decay:.4g}",
     ]

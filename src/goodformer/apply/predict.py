@@ -132,13 +132,13 @@ class Answers:
 
 
 def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:
-    """Return class, probabilities, domain score and conformal set, one value per graph; empty columns for None."""
+    """Return class, probabilities, domain score, spread and conformal set, one value per graph; None has no graphs."""
     several = model.task.kind == "binary" and model.task.outputs > 1
     if answer is None:
         none = torch.zeros(0, model.task.outputs)
         codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
         domain = (none, none[:, 0], none[:, 0].bool()) if model.uncertainty else ()
-        answer = Predictions(none, none, codes, None, *domain)
+        answer = Predictions(none, none, codes, None, *domain, spread=none[:, 0] if model.members > 1 else None)
     shares, columns = answer.best_probabilities, {}  # (B, C)
     if several:
         for place, (target, names) in enumerate(model.classes.items()):
@@ -152,6 +152,8 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if answer.domain_score is not None and answer.outside is not None:
         columns["domain_score"] = _rounded(answer.domain_score)
         columns["outside"] = answer.outside.tolist()
+    if answer.spread is not None:
+        columns["spread"] = _rounded(answer.spread)
     if level is None:
         return columns
     if model.uncertainty is None:

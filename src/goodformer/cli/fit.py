@@ -33,6 +33,10 @@ def command(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Number of epochs; default: depends on the number of rows.")
     ] = None,
+    members: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, help="Seeds to train and average; default: 1. More is more accurate and slower."),
+    ] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit a random forest and a linear model to compare.")
     ] = True,
@@ -49,6 +53,7 @@ def command(
       goodformer fit bace.csv --smiles smiles --target Class --split scaffold -o bace
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
+      goodformer fit bace.csv --target Class --members 3 -o bace
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
@@ -73,7 +78,9 @@ def command(
             if not quiet:
                 typer.echo(sentence, err=True)
 
-        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch)
+        report = fit_file(
+            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members
+        )
     output.document(report) if as_json else _show(report, shown)
 
 
@@ -111,6 +118,9 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
+    if members := report.get("members"):
+        each = ", ".join(f"{one['method']} seed {one['seed']} {one['weight']:.2f}" for one in members)
+        chosen = f"members and their weights: {each}"
     title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
     if baselines:
         chosen += f"\n{' and '.join(baselines)}: baseline{'s' if len(baselines) > 1 else ''} fitted to the same rows"

@@ -13,7 +13,12 @@ from typing import Any
 _ENVIRONMENTS: dict[str, Any] = {"environments": 0, "environment_table": 2048, "environment_dropout": 0.2}
 
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("training", None): {"batches": "random"},
+    ("training", None): {
+        "batches": "random",
+        "sampling": "uniform",
+        "optimizer": "adam",
+        "perfect_patience": None,
+    },
     ("model", "goodformer"): {
         "edge_vector": False,
         "local_width": 1,

@@ -54,11 +54,20 @@ class TrainingConfig(Checked):
     epochs: int = Field(20, ge=1, description="Number of passes over the training graphs.")
     batch_size: int = Field(64, ge=2, description="Graphs per training step, over all processes together.")
     eval_batch_size: int = Field(256, ge=1, description="Graphs per evaluation step; the result does not depend on it.")
-    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
-    schedule: Literal["constant", "cosine"] = Field(
-        "constant", description="Learning rate over the epochs: constant, or falling to zero along a cosine."
+    sampling: Literal["uniform", "balanced"] = Field(
+        "uniform",
+        description="Graphs of an epoch: each once, or classes equally often (balanced), rare ones repeated.",
     )
-    weight_decay: float = Field(0.0, ge=0, le=1, description="L2 penalty added to the gradient.")
+    optimizer: Literal["adam", "adamw"] = Field(
+        "adam", description="Optimiser: adam (weight decay in the gradient) or adamw (decoupled from it)."
+    )
+    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
+    schedule: Literal["constant", "cosine", "plateau"] = Field(
+        "constant",
+        description="Learning rate over the epochs: constant, falling to zero along a cosine, or halved whenever the "
+        "selected epoch is a third of the patience old (plateau).",
+    )
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay: an L2 penalty.")
     clip_norm: float | None = Field(None, gt=0, description="Largest norm of the gradient; null disables clipping.")
     average: Kind = Field(
         "none", description="Average of the weights used for prediction: none, ema (every step) or swa (every epoch)."
@@ -66,6 +75,12 @@ class TrainingConfig(Checked):
     average_decay: float = Field(0.99, ge=0, lt=1, description="Share of the average that an ema step keeps.")
     patience: int | None = Field(
         None, ge=1, description="Stop after this many epochs without a better selection metric; null never stops early."
+    )
+    perfect_patience: int | None = Field(
+        None,
+        ge=1,
+        description="Stop after this many epochs with a perfect selection metric and a loss that hardly falls; null "
+        "never does.",
     )
     selection: Rule = Field(
         "ood_val", description="Epoch to report: best on OOD validation (ood_val), on ID validation (id_val), or last."

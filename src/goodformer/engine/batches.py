@@ -15,6 +15,10 @@ WINDOW = 32
 """Largest number of batches whose graphs are sorted together: more means less padding and less mixing."""
 
 
+MOST_COPIES = 20
+"""How many times as often as the average graph a graph of a rare class is drawn at most."""
+
+
 class EpochBatches(Sampler[list[int]]):
     """The batches of an epoch, a pure function of seed and epoch, and the share of one process in each.
 
@@ -27,6 +31,9 @@ class EpochBatches(Sampler[list[int]]):
     BatchNorm takes its mean and variance over graphs of one size, so its running averages become noisier, and methods
     that pair graphs within a batch (GOODFormer's interventions, contrastive losses) pair graphs of similar size.
 
+    If labels are given, every class is drawn equally often and has the same share in every batch: graphs of rare
+    classes are repeated, and of common classes each epoch draws a part. See `draw_balanced`.
+
     Args:
         graphs: Number of training graphs.
         batch_size: Graphs per step, over all processes.
@@ -35,6 +42,7 @@ class EpochBatches(Sampler[list[int]]):
         rank: Index of this process.
         world: Number of processes.
         sizes: Nodes of each graph (G,), to form batches of similar size.
+        labels: Classes (G,) or binary targets (G, T) of the graphs, to balance classes.
     """
 
     def __init__(
@@ -47,8 +55,9 @@ class EpochBatches(Sampler[list[int]]):
         rank: int = 0,
         world: int = 1,
         sizes: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> None:
-        self.sizes = sizes
+        self.sizes, self.labels = sizes, labels
         self.graphs, self.seed, self.rank, self.world, self.epoch = graphs, seed, rank, world, 0
         if batch_size < 2 * world:
             raise InputError(
@@ -72,12 +81,57 @@ class EpochBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", self.epoch))
-        order = torch.randperm(self.graphs, generator=generator)[: sum(self.lengths)]  # (G,)
+        if self.labels is None:
+            order = torch.randperm(self.graphs, generator=generator)[: sum(self.lengths)]  # (G,)
+        else:
+            order = draw_balanced(self.labels, sum(self.lengths), generator)
         batches = (
             order.split(self.lengths) if self.sizes is None else _alike(order, self.sizes, self.lengths, generator)
         )
         for batch in batches:
-            yield batch[self.rank :: self.world].tolist()
+            # Classes alternate in a balanced order, which must not decide the share of a process.
+            mixed = batch if self.labels is None else batch[torch.randperm(len(batch), generator=generator)]
+            yield mixed[self.rank :: self.world].tolist()
+
+
+def draw_balanced(labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Draw graphs (count,) so that every class is equally frequent in the whole order and in every stretch of it.
+
+    A graph is drawn in proportion to 1 / (size of its class). With several targets its rarest known label decides.
+    No graph is drawn more than `MOST_COPIES` times as often as the average one. The copies of a graph differ by at most
+    one from the expected number, so nothing is left to luck but the remainder.
+
+    Args:
+        labels: Classes (G,), or zeros and ones (G, T) with NaN for missing labels.
+        count: Number of graphs to draw.
+        generator: Source of randomness.
+    """
+    codes = labels[:, None].double() if labels.dim() == 1 else labels.double()  # (G, T)
+    known = ~codes.isnan()
+    classes = int(codes.nan_to_num().max()) + 1
+    number = codes.nan_to_num().long() + classes * torch.arange(codes.shape[1])  # class of each label, (G, T)
+    sizes = torch.bincount(number[known], minlength=classes * codes.shape[1]).double()  # (T K,)
+    size, rarest = sizes[number].masked_fill(~known, len(codes)).min(1)  # (G,), (G,)
+    group = number.gather(1, rarest[:, None])[:, 0]  # the class that decides, (G,)
+    weight = 1 / size
+    for _ in range(10):  # each limit lowers the mean a little
+        weight = weight.clamp(max=MOST_COPIES * float(weight.mean()))
+
+    shuffled = torch.randperm(len(codes), generator=generator)
+    shuffled = shuffled[group[shuffled].argsort(stable=True)]  # class by class, so that each gets its share
+    expected = count * weight[shuffled] / weight.sum()  # copies of each graph, (G,)
+    offset = torch.rand((), generator=generator, dtype=torch.double)
+    ends = (expected.cumsum(0) + offset).floor().long()
+    ends[-1] = count  # whatever rounding does to the last sum
+    drawn = shuffled.repeat_interleave(ends.diff(prepend=ends.new_zeros(1)))  # (count,)
+
+    drawn = drawn[torch.randperm(count, generator=generator)]
+    by_group = group[drawn].argsort(stable=True)
+    number_in = torch.bincount(group[drawn], minlength=len(sizes))
+    rank = torch.arange(count) - (number_in.cumsum(0) - number_in).repeat_interleave(number_in)
+    start = torch.rand(len(sizes), generator=generator, dtype=torch.double)
+    place = (rank + start.repeat_interleave(number_in)) / number_in.repeat_interleave(number_in)  # spread over [0, 1]
+    return drawn[by_group][place.argsort(stable=True)]
 
 
 def _lengths(graphs: int, batch_size: int, drop_last: bool, smallest: int) -> list[int]:

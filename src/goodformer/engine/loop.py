@@ -82,6 +82,7 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
         rank=rank,
         world=world,
         sizes=graphs.sizes if training.batches == "by_size" else None,
+        labels=graphs.graph["y"] if training.sampling == "balanced" else None,
     )
     curves = TensorBoard(state.folder) if hardware.tensorboard and rank == 0 else None
     with Progress(state, len(batches), shown=hardware.progress and rank == 0) as progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goodformer import files
+from goodformer.config.presets import member_configs
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
@@ -13,7 +14,7 @@ from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, SUMMARY, Run
 from goodformer.engine.training import Training
-from goodformer.engine.weights import ModelFile, load_weights
+from goodformer.engine.weights import MemberFile, ModelFile, load_weights
 from goodformer.errors import InputError
 from goodformer.methods.base import Method
 from goodformer.spec import SPLITS
@@ -55,7 +56,10 @@ def train(
 
 def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, ModelFile]:
     """Return the method of a configuration, its initial weights drawn from the seed, and its description."""
-    file = ModelFile(model=config.model, method=config.method, features=benchmark.features, task=benchmark.task)
+    members = tuple(MemberFile(model=one.model, method=one.method) for one in member_configs(config))
+    file = ModelFile(
+        model=config.model, method=config.method, features=benchmark.features, task=benchmark.task, members=members
+    )
     with own_randomness():
         set_seed(config.seed, "weights")
         return file.build(), file
@@ -65,6 +69,11 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     """Train what is missing of a run and write its summary."""
     benchmark = given or load_benchmark(**config.dataset)
     method, file = build_method(config, benchmark)
+    if file.members:
+        from goodformer.engine.blend import complete_blend  # which trains the members by this module
+
+        complete_blend(run, config, hardware, benchmark, file)
+        return
     ready = benchmark.with_encodings(method.encodings)
     training = Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run

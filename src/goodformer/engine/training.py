@@ -24,7 +24,7 @@ from goodformer.engine.average import WeightAverage
 from goodformer.engine.progress import Progress
 from goodformer.engine.record import peak_memory_mb
 from goodformer.engine.seeds import derive_seed, set_seed
-from goodformer.engine.selection import select_epoch, should_stop
+from goodformer.engine.selection import plateau_cuts, select_epoch, should_stop
 from goodformer.engine.store import BEST, EPOCHS, LAST, MODEL, STATE
 from goodformer.engine.weights import WEIGHTS, ModelFile, move_weights, read_description, read_tensors, save_weights
 from goodformer.errors import InputError
@@ -88,13 +88,19 @@ class Training:
     def done(self) -> bool:
         """Whether no epoch is left, or the selection metric has stopped improving."""
         training, metric = self.config.training, self.benchmark.task.metric
-        return self.epoch >= self.planned or should_stop(self.epochs, training.selection, metric, training.patience)
+        return self.epoch >= self.planned or should_stop(
+            self.epochs, training.selection, metric, training.patience, training.perfect_patience
+        )
 
     @property
     def learning_rate(self) -> float:
         """The learning rate of the next epoch."""
-        training = self.config.training
-        share = (1 + math.cos(math.pi * self.epoch / training.epochs)) / 2 if training.schedule == "cosine" else 1.0
+        training, share = self.config.training, 1.0
+        if training.schedule == "cosine":
+            share = (1 + math.cos(math.pi * self.epoch / training.epochs)) / 2
+        elif training.schedule == "plateau":
+            wait = max((training.patience or training.epochs) // 3, 1)
+            share = 0.5 ** plateau_cuts(self.epochs, training.selection, self.benchmark.task.metric, wait)
         return training.learning_rate * share
 
     def resume(self) -> bool:
@@ -128,9 +134,8 @@ class Training:
         training = self.config.training
         self.free = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
         fused = self.free[0].device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.Adam(
-            self.free, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused
-        )
+        kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
+        self.optimizer = kind(self.free, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused)
         self.average = WeightAverage(self.method, training.average, training.average_decay)
         if self.saved:
             self.optimizer.load_state_dict(self.saved["optimizer"])

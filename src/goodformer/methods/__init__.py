@@ -28,5 +28,6 @@ METHODS: Registry[Method] = Registry(
         "goodformer": "goodformer.methods.goodformer:GOODFormerMethod",
         "forest": "goodformer.methods.forest:Forest",
         "linear": "goodformer.methods.linear:Linear",
+        "blend": "goodformer.methods.blend:Blend",
     },
 )

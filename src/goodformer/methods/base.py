@@ -14,6 +14,9 @@ from torch_geometric.data import Batch
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
 
+SPREAD = "member_spread"
+"""Signal of methods with several members: the standard deviation of their probabilities."""
+
 
 @dataclass(frozen=True)
 class Prediction:
