@@ -22,6 +22,7 @@ def data(n: int, edge_index: Tensor, generator: torch.Generator, y: Tensor | Non
         edge_attr=torch.randn(edge_index.shape[1], 3, generator=generator),
         cycle_walks_6=torch.rand(n, 6, generator=generator),
         laplacian_8=torch.randn(n, 8, generator=generator) / 4,
+        eigenvalues_8=(torch.arange(8.0) + 1).expand(n, 8) / n,
         y=torch.randint(3, (1,), generator=generator) if y is None else y,
         env=torch.randint(3, (1,), generator=generator),
     )
@@ -42,7 +43,7 @@ def relabelled(graph: Data, order: Tensor) -> Data:
     """The same graph with node ``order[i]`` called i; edges keep their order."""
     place = order.argsort()
     new = graph.clone()
-    for name in ("x", "cycle_walks_6", "laplacian_8"):
+    for name in ("x", "cycle_walks_6", "laplacian_8", "eigenvalues_8"):
         new[name] = graph[name][order]
     new.edge_index = place[graph.edge_index]
     return new
