@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("training", None): {"batches": "random"},
+    ("training", None): {"batches": "random", "milestones": [], "warmup": 0.0},
     ("model", "goodformer"): {
         "edge_vector": False,
         "local_width": 1,
@@ -24,6 +24,9 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         "explained_by": "first",
     },
     ("method", "goodformer"): {"edge_score": "logits"},
+    ("method", "dir"): {"generator": "network", "scorer": "mlp"},
+    ("method", "ciga"): {"generator": "network", "scorer": "mlp"},
+    ("method", "imold"): {"head": "linear"},
 }
 """Settings added later, by part and name, with the value that stands for what was computed before."""
 
