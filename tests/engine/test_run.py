@@ -153,6 +153,29 @@ def test_the_rate_falls_along_a_cosine(tmp_path: Path) -> None:
     assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx(expected)
 
 
+def test_the_rate_falls_to_a_tenth_at_each_milestone(tmp_path: Path) -> None:
+    training = {"epochs": 5, "milestones": [2, 4], "learning_rate": 0.1}
+    run = train(tiny_config(training=training), tmp_path, QUIET)
+    assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001])
+
+
+def test_the_rate_of_each_step_rises_along_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    step = torch.optim.Adam.step
+
+    def watched(self: torch.optim.Adam, *args: object, **rest: object) -> object:
+        seen.append(self.param_groups[0]["lr"])
+        return step(self, *args, **rest)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", watched)
+    settings = {"epochs": 4, "warmup": 0.375, "learning_rate": 0.1}  # one epoch and a half
+    run = train(tiny_config(training=settings), tmp_path, QUIET)
+    steps = len(seen) // 4
+    assert steps > 1
+    assert seen == pytest.approx([0.1 * min(1.0, (k + 1) / (1.5 * steps)) for k in range(4 * steps)])
+    assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx([0.1 / 1.5, 0.1, 0.1, 0.1])
+
+
 def test_best_holds_the_selected_epoch_and_last_the_last(tmp_path: Path, benchmark: Benchmark) -> None:
     for rule in ("ood_val", "last"):
         run = train(tiny_config(training={"epochs": 4, "selection": rule}), tmp_path, QUIET)

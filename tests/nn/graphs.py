@@ -25,6 +25,7 @@ def data(n: int, edge_index: Tensor, generator: torch.Generator, y: Tensor | Non
         cycle_walks_6=torch.rand(n, 6, generator=generator),
         laplacian_8=torch.randn(n, 8, generator=generator) / 4,
         environments_2=encode("environments:2", Structure(edge_index, torch.tensor([0, n]))),
+        eigenvalues_8=(torch.arange(8.0) + 1).expand(n, 8) / n,
         y=torch.randint(3, (1,), generator=generator) if y is None else y,
         env=torch.randint(3, (1,), generator=generator),
     )
@@ -45,7 +46,7 @@ def relabelled(graph: Data, order: Tensor) -> Data:
     """The same graph with node ``order[i]`` called i; edges keep their order."""
     place = order.argsort()
     new = graph.clone()
-    for name in ("x", "cycle_walks_6", "laplacian_8", "environments_2"):
+    for name in ("x", "cycle_walks_6", "laplacian_8", "eigenvalues_8", "environments_2"):
         if name in graph:
             new[name] = graph[name][order]
     new.edge_index = place[graph.edge_index]

@@ -12,7 +12,7 @@ from goodformer.nn.colours import refine_colours
 from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
 from goodformer.nn.dropout import ByteDropout
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
-from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet, flip_signs
+from goodformer.nn.features import CodeEmbedding, LapPE, NodeInput, SignNet, flip_signs
 from goodformer.nn.gps import GPSLayer
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, gather_messages
@@ -245,6 +245,22 @@ def test_signnet_reads_eigenvectors_whatever_their_signs() -> None:
     assert not torch.allclose(layer(vectors), layer(vectors.abs().flip(1)))
     inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("signnet:8", "cycle_walks:6"))
     assert inputs.encodings == ("laplacian:8", "cycle_walks:6")
+    assert inputs(batch()).shape == (47, 8)
+
+
+def test_lappe_sums_over_the_known_pairs_of_eigenvectors_and_eigenvalues() -> None:
+    torch.manual_seed(0)
+    layer, graph = LapPE(12), torch.tensor([0, 0, 0, 1, 1])
+    vectors, values = torch.randn(5, 4), torch.rand(2, 4)[graph]
+    vectors[3:, 1:] = 0  # a graph of two nodes has one eigenvector beside the constant one
+    vectors[0, 2] = 0
+    expected = []
+    for v in range(5):
+        known = range(4) if v < 3 else range(1)
+        expected.append(layer.out(sum(layer.phi(torch.stack((vectors[v, j], values[v, j]))) for j in known)))
+    torch.testing.assert_close(layer(vectors, values, graph, 2), torch.stack(expected))
+    inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("lappe:8", "signnet:8"))
+    assert inputs.encodings == ("laplacian:8", "eigenvalues:8")
     assert inputs(batch()).shape == (47, 8)
 
 

@@ -71,6 +71,12 @@ def test_all_rows_have_one_budget(dataset: dict[str, Any]) -> None:
 def test_gnns_have_a_virtual_node_where_the_benchmark_has() -> None:
     one = row("irm", "good-motif")
     assert (one.model_on("good-motif"), one.model_on("sp-motif"), one.model_on("good-hiv")) == ("gin", "gin", "gin-vn")
+    assert {row("ciga", name).model_on(name) for name in ("good-hiv", "good-sst2", "good-twitter", "drugood")} == {
+        "gin"
+    }
+    assert [row("imold", "drugood").model_on(name) for name in ("good-hiv", "drugood")] == ["gin-vn", "gin"]
+    assert row("ciga on gin", "good-hiv").name == "ciga"
+    assert row("ciga on gin-vn", "good-hiv").name == "ciga on gin-vn"
 
 
 def test_any_pair_is_a_row() -> None:

@@ -111,3 +111,13 @@ def test_a_graph_has_one_eigenvector_less_than_nodes() -> None:
     norms = torch.zeros(len(graphs), 8).index_add_(0, batch, encoding**2)
     expected = torch.arange(8) < (ptr.diff() - 1)[:, None]
     torch.testing.assert_close(norms, expected.float())
+
+
+@pytest.mark.parametrize("position", range(len(awkward())))
+def test_eigenvalues_belong_to_the_eigenvectors(position: int) -> None:
+    graph = awkward()[position]
+    values = encode("eigenvalues:8", *packed([graph])).double().numpy()
+    vectors, kept = encoded(graph, 8), min(8, graph.number_of_nodes() - 1)
+    assert (values == values[:1]).all()
+    np.testing.assert_allclose(laplacian_matrix(graph) @ vectors, vectors * values[:1], atol=1e-4)
+    assert not values[:, kept:].any()

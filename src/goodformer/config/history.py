@@ -17,6 +17,8 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         "batches": "random",
         "sampling": "uniform",
         "optimizer": "adam",
+        "milestones": [],
+        "warmup": 0.0,
         "perfect_patience": None,
     },
     ("model", "goodformer"): {
@@ -34,6 +36,9 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
     },
     **{("model", name): _ENVIRONMENTS for name in ("gin", "gin-vn", "graphormer", "gps", "exphormer")},
     ("method", "goodformer"): {"edge_score": "logits"},
+    ("method", "dir"): {"generator": "network", "scorer": "mlp"},
+    ("method", "ciga"): {"generator": "network", "scorer": "mlp"},
+    ("method", "imold"): {"head": "linear"},
 }
 """Settings added later, by part and name, with the value that stands for what was computed before."""
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from goodformer import files
 from goodformer.config import history
@@ -67,6 +67,12 @@ class TrainingConfig(Checked):
         description="Learning rate over the epochs: constant, falling to zero along a cosine, or halved whenever the "
         "selected epoch is a third of the patience old (plateau).",
     )
+    milestones: list[Annotated[int, Field(ge=1)]] = Field(
+        [], description="Numbers of epochs after which the learning rate falls to a tenth; later ones are left out."
+    )
+    warmup: float = Field(
+        0.0, ge=0, le=1, description="Share of the training steps over which the learning rate rises linearly from 0."
+    )
     weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay: an L2 penalty.")
     clip_norm: float | None = Field(None, gt=0, description="Largest norm of the gradient; null disables clipping.")
     average: Kind = Field(
@@ -92,6 +98,12 @@ class TrainingConfig(Checked):
     train_eval_graphs: int = Field(
         3000, ge=1, description="Largest number of training graphs used for the training metric; always the same ones."
     )
+
+    @model_validator(mode="after")
+    def _leave_out_milestones(self) -> Self:
+        """Keep the milestones that training reaches, in order, so that runs that compute the same are equal."""
+        self.milestones[:] = sorted({number for number in self.milestones if number < self.epochs})
+        return self
 
 
 class Hardware(Checked):

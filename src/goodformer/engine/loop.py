@@ -130,11 +130,11 @@ def train_epoch(
     chosen = {id(parameter) for parameter in state.method.trainable(epoch)}
     for parameter in state.free:
         parameter.requires_grad_(id(parameter) in chosen)
-    for group in optimizer.param_groups:
-        group["lr"] = state.learning_rate
 
     meter = LossMeter()
-    for indices in batches:
+    for step, indices in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = state.rate(step, len(batches))
         batch = graphs.batch(indices)
         batch = batch if fabric.device.type == "cpu" else batch.to(fabric.device, non_blocking=True)
         terms = method.loss(batch, epoch)

@@ -94,14 +94,20 @@ class Training:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next epoch."""
-        training, share = self.config.training, 1.0
+        """The learning rate at the end of the next epoch."""
+        return self.rate(0, 1)
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate of one of the ``steps`` of the next epoch."""
+        training = self.config.training
+        rate = training.learning_rate * 0.1 ** sum(self.epoch >= number for number in training.milestones)
         if training.schedule == "cosine":
-            share = (1 + math.cos(math.pi * self.epoch / training.epochs)) / 2
+            rate *= (1 + math.cos(math.pi * self.epoch / training.epochs)) / 2
         elif training.schedule == "plateau":
             wait = max((training.patience or training.epochs) // 3, 1)
-            share = 0.5 ** plateau_cuts(self.epochs, training.selection, self.benchmark.task.metric, wait)
-        return training.learning_rate * share
+            rate *= 0.5 ** plateau_cuts(self.epochs, training.selection, self.benchmark.task.metric, wait)
+        rising = training.warmup * training.epochs * steps  # the number of steps of the warm-up
+        return rate * min(1.0, (self.epoch * steps + step + 1) / rising) if rising else rate
 
     def resume(self) -> bool:
         """Load the saved state and return whether there is one; call it before the weights go to their device."""

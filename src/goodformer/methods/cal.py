@@ -16,8 +16,10 @@ from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.nn.attention import NEVER
 from goodformer.nn.bank import Bank
+from goodformer.nn.extractor import pair_linear
 from goodformer.nn.gcn import GCN
 from goodformer.nn.layout import Layout
+from goodformer.nn.pairs import normed_sums, pair_sums
 from goodformer.nn.readout import sum_nodes
 from goodformer.spec import Task
 
@@ -114,8 +116,8 @@ class CALPlus(Method):
     def attend(self, batch: Batch) -> Attended:
         """Embed the nodes and compute the invariant shares of nodes and edges."""
         h = self.model(batch)
-        ends = torch.cat((h[batch.edge_index[0]], h[batch.edge_index[1]]), 1)  # (E, 2D)
-        return Attended(h, self.node_attention(h).softmax(1)[:, 0], self.edge_attention(ends).softmax(1)[:, 0])
+        edge = pair_linear(self.edge_attention, h, Layout(batch))  # (E, 2)
+        return Attended(h, self.node_attention(h).softmax(1)[:, 0], edge.softmax(1)[:, 0])
 
     def _invariant(self, found: Attended, batch: Batch) -> Tensor:
         """Return x_c (B, D)."""
@@ -142,8 +144,13 @@ class CALPlus(Method):
         drawn = self.bank.draw(len(x_c))  # (M, D)
         if not len(drawn):
             return x_c.new_zeros(())
-        pairs = (x_c[:, None] + drawn).flatten(0, 1)  # (B * M, D)
-        logits = self.mixture_classifier(pairs).unflatten(0, (len(x_c), -1))
+        norm, linear, *others = self.mixture_classifier
+        assert isinstance(linear, nn.Linear)
+        invariant, variant = normed_sums(norm, x_c, drawn)
+        pairs = pair_sums(linear(invariant), F.linear(variant, linear.weight))  # (B * M, D)
+        for layer in others:
+            pairs = layer(pairs)
+        logits = pairs.unflatten(0, (len(x_c), -1))
         return losses(self.task, logits, y[:, None].expand(-1, len(drawn), *y.shape[1:])).mean()
 
 

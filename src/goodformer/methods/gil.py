@@ -106,7 +106,7 @@ class GIL(Method):
     def _score(self, batch: Batch, layout: Layout) -> Tensor:
         """s (E,), the same for both directions of an edge."""
         z = self.generator(batch)
-        return (z[layout.src] * z[layout.dst]).sum(1) * z.shape[1] ** -0.5
+        return (z.index_select(0, layout.src) * z.index_select(0, layout.dst)).sum(1) * z.shape[1] ** -0.5
 
     def _keep(self, score: Tensor, layout: Layout) -> Tensor:
         """Mark the edges of the invariant subgraph (E,)."""
@@ -137,6 +137,16 @@ def gradient_variance(risks: Tensor, parameters: Iterable[nn.Parameter]) -> Tens
     weights = [weight for weight in parameters if weight.requires_grad]
     if risks.numel() < 2:
         return risks.new_zeros(())
-    each = [torch.autograd.grad(risk, weights, create_graph=True, allow_unused=True) for risk in risks]
-    gradients = [torch.stack(found) for found in zip(*each, strict=True) if found[0] is not None]  # each (K, ...)
-    return torch.stack([gradient.var(0, correction=0).sum() for gradient in gradients]).sum()
+    gradients = [torch.autograd.grad(risk, weights, create_graph=True, allow_unused=True) for risk in contrasts(risks)]
+    squares = [part.square().sum() for gradient in gradients for part in gradient if part is not None]
+    return torch.stack(squares).sum() / risks.numel()
+
+
+def contrasts(risks: Tensor) -> Tensor:
+    """Return K - 1 orthonormal contrasts of K risks; their squares sum to K times the variance.
+
+    They are Helmert's: the sum of the first m risks minus m times the next one, divided by sqrt(m (m + 1)). They need
+    one gradient fewer than the risks themselves.
+    """
+    order = torch.arange(1, risks.numel(), dtype=risks.dtype, device=risks.device)  # m, (K - 1,)
+    return (risks.cumsum(0)[:-1] - order * risks[1:]) * (order * (order + 1)).rsqrt()

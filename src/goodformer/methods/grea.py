@@ -14,6 +14,7 @@ from goodformer.methods.imold import edge_share, share_distance
 from goodformer.models.base import GraphModel
 from goodformer.nn.layout import Layout
 from goodformer.nn.normalisation import normed_mlp
+from goodformer.nn.pairs import normed_sums, pair_sums
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.statistics import unrecorded
 from goodformer.spec import Task
@@ -105,7 +106,10 @@ class GREA(Method):
 
     def _replaced(self, invariant: Tensor, variant: Tensor, y: Tensor) -> Tensor:
         """l(p(r_i + e_j), y_i) of all pairs (B, B)."""
-        pairs = invariant[:, None] + variant[None]  # (B, B, D)
+        first, norm, *others = self.predictor
         with unrecorded(self.predictor):
-            logits = self.predictor(pairs.flatten(0, 1)).unflatten(0, pairs.shape[:2])
+            pairs = pair_sums(*normed_sums(norm, first(invariant), first(variant)))  # (B * B, 2D)
+        for layer in others:
+            pairs = layer(pairs)
+        logits = pairs.unflatten(0, (len(y), len(y)))
         return losses(self.task, logits, y[:, None].expand(len(y), len(y), *y.shape[1:]))

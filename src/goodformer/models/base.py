@@ -7,6 +7,7 @@ from typing import Self
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.nn.environments import EnvironmentFusion, environment_share
 from goodformer.nn.layout import Layout
 from goodformer.nn.twin import fresh_twin
@@ -40,12 +41,24 @@ class GraphModel(nn.Module):
         """Return node embeddings (N, D); messages along each edge are multiplied by ``edge_weight`` (E,)."""
         raise NotImplementedError
 
+    def continue_from(self, h: Tensor, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+        """Apply all layers to the given node states (N, D); for models with `divide`."""
+        raise NotImplementedError
+
+    def divide(self) -> tuple[GraphModel, GraphModel]:
+        """Return two models with new weights: the first layers, and the others, used through `continue_from`."""
+        raise InputError(f"{type(self).__name__} cannot be divided by layers; use gin or gin-vn, or a second network.")
+
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """Return graph embeddings (B, D) from node embeddings (N, D) alone, without the codes of environments."""
         raise NotImplementedError
 
     def graph_embedding(
-        self, batch: Batch, edge_weight: Tensor | None = None, node_factor: Tensor | None = None
+        self,
+        batch: Batch,
+        edge_weight: Tensor | None = None,
+        node_factor: Tensor | None = None,
+        start: Tensor | None = None,
     ) -> Tensor:
         """Return graph embeddings (B, D).
 
@@ -54,8 +67,9 @@ class GraphModel(nn.Module):
             edge_weight: Selects the part of each graph to embed: it multiplies the messages along each edge and is the
                 edge's share in the part, (E,).
             node_factor: Multiplies node embeddings before the readout, (N, 1).
+            start: Node states (N, D) to continue from, for models with `divide`.
         """
-        h = self(batch, edge_weight)
+        h = self(batch, edge_weight) if start is None else self.continue_from(start, batch, edge_weight)
         z = self.readout(h if node_factor is None else h * node_factor, batch)
         return self.fuse(z, batch, self.shares(batch, edge_weight))
 

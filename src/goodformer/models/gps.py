@@ -30,7 +30,10 @@ class GraphGPS(GraphModel):
     """h = GPS_L(... GPS_1(input(G))), mean readout.
 
     Paper: Rampasek et al., "Recipe for a General, Powerful, Scalable Graph Transformer", 2022.
-    Paper silent on: GOOD data; sizes follow the GOODFormer paper (width 128, 4 heads), Laplacian vectors as input.
+    Differs from the published code: message passing is GINE without updates of edge vectors; their runs on molecules
+        use GatedGCN, random-walk encodings and an MLP as classifier. See `LapPE` for the encoding.
+    Paper silent on: GOOD data; sizes follow the GOODFormer paper (width 128, 4 heads), 8 eigenvectors and eigenvalues
+        as input.
     """
 
     in_words = (
@@ -48,7 +51,7 @@ class GraphGPS(GraphModel):
         norm: NormName = "batch",
         aggregation: AggregationName = "sum",
         combine: CombineName = "sum",
-        inputs: Inputs = ("laplacian:8",),
+        inputs: Inputs = ("lappe:8",),
         environments: EnvironmentRadius = 0,
         environment_table: EnvironmentTable = 2048,
         environment_dropout: EnvironmentDropout = 0.2,

@@ -30,6 +30,8 @@ GENERAL, GRAPH, TRANSFORMER, OURS, OTHER = (
 PLAIN_GNN, GNN = "gin", "gin-vn"
 WITHOUT_VIRTUAL_NODE = ("good-motif", "sp-motif")
 """Benchmarks whose GNNs have no virtual node, as in the GOOD benchmark."""
+PLAIN_ROWS = {"ciga": ("good-hiv", "good-sst2", "good-twitter", "drugood"), "imold": ("drugood",)}
+"""Further benchmarks on which a method's published runs have no virtual node."""
 ALIKE = " alike"
 SHARED = ("model.inputs", "model.aggregation", "training.average", "training.average_decay")
 """Settings of GOODFormer's default that do not depend on the method; a row ``NAME alike`` takes them over."""
@@ -68,7 +70,8 @@ class Row:
 
     def model_on(self, dataset: str) -> str:
         """Return the model the row uses on a data set."""
-        return self.model or (PLAIN_GNN if dataset in WITHOUT_VIRTUAL_NODE else GNN)
+        plain = dataset in (*WITHOUT_VIRTUAL_NODE, *PLAIN_ROWS.get(self.method, ()))
+        return self.model or (PLAIN_GNN if plain else GNN)
 
     def configure(
         self, dataset: Mapping[str, Any], budget: str = "full", seed: int = 0, overrides: Sequence[str] = ()

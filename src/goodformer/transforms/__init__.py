@@ -18,6 +18,7 @@ __all__ = ["ENCODINGS", "VERSIONS", "Structure", "encode", "parse_encoding"]
 
 ENCODINGS: dict[str, Callable[[Structure, int], Tensor]] = {
     "laplacian": _laplacian.laplacian,
+    "eigenvalues": _laplacian.eigenvalues,
     "random_walk": _random_walk.random_walk,
     "closed_walks": _closed_walks.closed_walks,
     "cycle_walks": _closed_walks.cycle_walks,
@@ -35,6 +36,7 @@ Returns:
 
 VERSIONS: dict[str, int] = {
     "laplacian": _laplacian.VERSION,
+    "eigenvalues": _laplacian.VERSION,
     "random_walk": _random_walk.VERSION,
     "closed_walks": _closed_walks.VERSION,
     "cycle_walks": _closed_walks.CYCLES_VERSION,

@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors: the position of a node in its graph."""
+"""Laplacian eigenvectors and eigenvalues: the position of a node in its graph."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def laplacian(graphs: Structure, width: int) -> Tensor:
     return torch.from_numpy(encoding).to(graphs.edge_index.device)
 
 
+def eigenvalues(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+    """Return the eigenvalues of the columns of `laplacian`, equal at all nodes of a graph; missing ones are zero."""
+    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(edge_index, ptr):
+        values = np.linalg.eigvalsh(_lifted(chunk.dense()))[:, : min(width, chunk.size - 1)]  # (b, kept)
+        values[np.abs(values) < 1e-6] = 0.0
+        encoding[chunk.nodes, : values.shape[1]] = values.repeat(chunk.size, 0)
+    return torch.from_numpy(encoding).to(edge_index.device)
+
+
 def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
     """Return the Laplacian eigenvectors of stacked graphs (b, n, n) by ascending eigenvalue, without the constant one.
 
@@ -39,10 +49,15 @@ def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
     Returns:
         At most ``width`` unit vectors per graph (b, n, min(width, n - 1)).
     """
+    return np.linalg.eigh(_lifted(adjacency)).eigenvectors[..., : min(width, adjacency.shape[-1] - 1)]
+
+
+def _lifted(adjacency: Floats) -> Floats:
+    """Return L + (n + 1) / n of stacked graphs (b, n, n)."""
     n = adjacency.shape[-1]
-    lifted = (n + 1) / n - adjacency  # (b, n, n)
+    lifted = (n + 1) / n - adjacency
     lifted[:, range(n), range(n)] += adjacency.sum(-1)
-    return np.linalg.eigh(lifted).eigenvectors[..., : min(width, n - 1)]
+    return lifted
 
 
 def canonical_signs(vectors: Floats, tolerance: float = 1e-6) -> Floats:
