@@ -86,7 +86,8 @@ def _published_seconds(what: str, dataset: Mapping[str, Any], row: str) -> Seque
 def _by_logits(record: Record) -> float | None:
     """Return Precision@10 by logits; if the method's scores are its logits, an older record has it as the plain one."""
     found: float | None = record.get("precision_at_10_logits")
-    own = entry(record, "config", "method", "edge_score") == "logits"
+    method = entry(record, "config", "method") or {}
+    own = method.get("name") == "goodformer" and method.get("edge_score", "logits") == "logits"
     return record.get("precision_at_10") if found is None and own else found
 
 

@@ -81,7 +81,7 @@ def claims(one: Group) -> list[str]:
 def ours_table(found: Sequence[Group]) -> Table:
     """Return the same measurements of our GOODFormer, without the paper's numbers and without verdicts."""
     rows = [
-        [claim.about, claim.ours.measured, claim.ours.runs]
+        [claim.about.replace("GOODFormer", VERSIONS[OURS]), claim.ours.measured, claim.ours.runs]
         for one in found
         for claim in one.claims
         if claim.ours.measured != NOT_RUN
