@@ -401,6 +401,16 @@ def test_a_part_of_an_artefact() -> None:
     tables = narrowed(artefact("table-ablation").plans("compare"), "good-motif", "goodformer:without-entropy")
     assert [[column.head for column in table.columns] for table in tables] == [["Motif basis", "Motif size"]]
     assert [row.name for row in tables[0].rows] == ["goodformer:without-entropy"]
+    for words, heads in (
+        ("good-motif/basis", ["Motif basis"]),
+        ("good-motif/size,good-hiv/scaffold", ["Motif size", "HIV scaffold"]),
+    ):
+        main = narrowed(artefact("table-main").plans("full"), words, "goodformer:paper")[0]
+        assert [column.head for column in main.columns] == heads
+    (concept,) = narrowed(artefact("table-main").plans("full"), "good-motif/basis/concept")
+    assert concept.title == "Same inputs, concept shift"
+    levels = narrowed(artefact("table-shift-level").plans("short"), "sp-motif/0.5,sp-motif/0.9")[0]
+    assert [column.comparison.dataset["bias"] for column in levels.columns] == [0.5, 0.9]
     with pytest.raises(InputError, match="accepted: sp-motif"):
         narrowed(artefact("table-shift-level").plans(), "good-hiv")
 

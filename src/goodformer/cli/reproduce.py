@@ -23,7 +23,7 @@ def command(
     budget: Annotated[str | None, typer.Option(help=f"Only this budget: {options.BUDGETS}.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; default: that of the artefact.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME", help="Only the columns of these data sets, e.g. good-motif.")
+        str | None, typer.Option(metavar="NAME,NAME", help="Only these data sets, e.g. good-motif or good-motif/basis.")
     ] = None,
     methods: Annotated[
         str | None, typer.Option(metavar="ROW,ROW", help="Only these rows, named as in goodformer compare.")

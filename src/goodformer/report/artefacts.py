@@ -367,16 +367,24 @@ def artefact(name: str) -> Artefact:
     return ARTEFACTS[name]
 
 
+def _names(comparison: Comparison) -> set[str]:
+    """Return the names of a data set, general to special: the data set, its domain or bias, its shift."""
+    settings = comparison.settings
+    words = [settings["name"], settings.get("domain", settings.get("bias")), settings.get("shift")]
+    return {"/".join(str(word) for word in words[:count]) for count in range(1, 4) if None not in words[:count]}
+
+
 def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: str | None = None) -> list[TablePlan]:
     """Return the tables with the columns of some data sets and with some rows only.
 
     Args:
         tables: Tables of an artefact.
-        datasets: Names of data sets, separated by commas.
+        datasets: Names of data sets, separated by commas: ``good-motif``, ``good-motif/basis``, ``sp-motif/0.9`` or
+            ``good-motif/basis/concept``.
         methods: Rows as in `goodformer.report.rows.rows`.
     """
     names = None if datasets is None else [word.strip() for word in datasets.split(",")]
-    own = {column.comparison.dataset["name"] for table in tables for column in table.columns}
+    own = {name for table in tables for column in table.columns for name in _names(column.comparison)}
     for name in names or ():
         if name not in own:
             raise unknown("data set of this artefact", name, own)
@@ -387,7 +395,7 @@ def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: 
             comparison, data = column.comparison, column.comparison.dataset["name"]
             wanted = None if methods is None else {row.name for row in named_rows(methods, data)}
             rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)
-            if rows and (names is None or data in names):
+            if rows and (names is None or _names(comparison) & set(names)):
                 kept = comparison if rows == comparison.rows else replace(comparison, rows=rows)
                 columns.append(replace(column, comparison=kept))
         if columns:
