@@ -66,7 +66,7 @@ def test_nothing_run_yet(command: Command) -> None:
     answer = command("compare", "--dataset", "sp-motif", "--table-only", "--set", "dataset.bias=0.9")
     assert answer.code == 0
     assert "not run" in answer.out
-    assert "72.55 ±10.43" in answer.out
+    assert "60.35 ±5.80" in answer.out
     latex = command("compare", "--dataset", "good-motif", "--table-only", "--format", "latex").out
     assert latex.startswith(r"\begin{table}")
 
@@ -75,7 +75,7 @@ def test_nothing_run_yet(command: Command) -> None:
     ("words", "sentence"),
     [
         (["--methods", "gsatt"], "did you mean gsat"),
-        (["--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, quick"),
+        (["--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, medium, quick"),
         (["--dataset", "nope"], "goodformer: unknown data set 'nope'; accepted: drugood, good-hiv"),
         (["--dataset", "good-motiv"], "did you mean good-motif? (accepted: drugood"),
         (

@@ -53,8 +53,11 @@ def test_a_table_without_records(command: Command, tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["table-man"], "did you mean table-main"),
-        (["table-main", "--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, quick"),
-        (["table-main", "--budget", "ful"], "did you mean full? (accepted: compare, full, quick"),
+        (
+            ["table-main", "--budget", "nope"],
+            "goodformer: unknown budget 'nope'; accepted: compare, full",
+        ),
+        (["table-main", "--budget", "ful"], "did you mean full? (accepted: compare, full, medium, quick"),
         (["table-main", "--methods", "gsatt"], "did you mean gsat"),
         (["table-predictor", "--dataset", "none"], "artefact 'none'; accepted: good-hiv, good-motif."),
         (["table-predictor", "--dataset", "good-motif,good-hvi"], "did you mean good-hiv"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goodformer.config.presets import budgets, configure, default_model, presets
+from goodformer.config.presets import budgets, configure, default_model, presets, root_preset
 from goodformer.data.benchmarks.motif import good_sizes
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
@@ -32,6 +32,21 @@ def test_the_paper_values_of_each_benchmark() -> None:
     assert (basis.training.epochs, size.training.epochs) == (50, 100)
     layers = ("trunk_layers", "encoder_layers", "predictor_layers", "dim")
     assert [basis.model[name] for name in layers] == [2, 3, 1, 128]
+
+
+def test_a_budget_never_lengthens_a_run() -> None:
+    epochs = {
+        (preset, budget): configure(BASIS, preset=preset, budget=budget).training.epochs
+        for preset in ("default", "paper")
+        for budget in ("full", "medium", "short", "compare")
+    }
+    assert list(epochs.values()) == [5, 5, 5, 4, 50, 15, 5, 4]
+    assert configure(BASIS, budget="medium").id == configure(BASIS).id
+
+
+def test_every_ablation_has_a_root() -> None:
+    assert root_preset("goodformer", "signnet-input") == root_preset("goodformer", "paper") == "paper"
+    assert {root_preset("goodformer", name) for name in presets("goodformer")} == {"default", "paper", "as_published"}
 
 
 def test_the_three_presets_differ() -> None:

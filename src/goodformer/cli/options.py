@@ -22,7 +22,7 @@ Model = Annotated[str | None, typer.Option(help="Model; default: the one the met
 Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
 """Default folder of records."""
-BUDGETS = "full, short, quick, compare or quickstart"
+BUDGETS = "full, medium, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]

@@ -54,6 +54,13 @@ def default_model(method: str) -> str:
     return name
 
 
+def root_preset(method: str, name: str) -> str:
+    """Return the preset that a preset changes, directly or through others; itself if it changes none."""
+    check_name("preset", name, _settings(method)["presets"])
+    base = (_settings(method)["presets"][name] or {}).get("base")
+    return name if base is None else root_preset(method, base)
+
+
 def configure(
     dataset: Mapping[str, Any],
     method: str = "goodformer",
@@ -88,12 +95,16 @@ def configure(
     tree |= {"seed": seed, "preset": choice["preset"], "budget": choice["budget"]}
     keys = benchmark_keys(given)
     check_budget(choice["budget"])
-    for settings in (*_preset(method, choice["preset"]), read_settings("budgets")[choice["budget"]] or {}):
+    limits = read_settings("budgets")[choice["budget"]] or {}
+    for settings in (*_preset(method, choice["preset"]), limits):
         own = dict(settings.get("models", {}).get(name) or {})
         places = (settings.get("benchmarks", {}), own.pop("benchmarks", {}))
         for layer in (settings.get("always"), own, *(place.get(key) for place in places for key in keys)):
             for part, values in (layer or {}).items():  # what the user says about the data set always wins
-                tree[part] |= {k: v for k, v in values.items() if part != "dataset" or k not in given}
+                more = {k: v for k, v in values.items() if part != "dataset" or k not in given}
+                if settings is limits and "epochs" in more:  # a budget never lengthens a run
+                    more["epochs"] = min(more["epochs"], tree["training"].get("epochs", more["epochs"]))
+                tree[part] |= more
     for line in rest:
         assign(tree, line)
     return RunConfig(**tree)

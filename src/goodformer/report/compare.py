@@ -7,8 +7,8 @@ with today, so no table mixes runs of different settings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,6 @@ BUDGET = "compare"
 REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc")
 SCORES = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
 CLOCKS = {"processor_seconds_per_epoch": "CPU seconds", "seconds_per_epoch": "seconds"}
-REPEATED = ("paper", "as_published")
-"""Presets whose rows repeat the published number of their method, which is ranked in the method's own row only."""
 Key = tuple[str, int]
 """Name of a row and a seed."""
 
@@ -148,6 +146,7 @@ def report(
                 "preset": row.preset,
                 "epochs": config.training.epochs,
                 "seeds": list(done),
+                "given": given(config, done.values()),
                 "failed": {str(seed): failures[one] for seed, one in ids.items() if failures and one in failures},
                 **{name: mean.to_dict() if mean.known else None for name, mean in means.items()},
                 "seconds_per_epoch": mean_of(record.get(clock) for record in done.values()).mean,
@@ -170,6 +169,26 @@ def report(
         "clock": clock,
         "rows": rows,
     }
+
+
+def given(config: RunConfig, done: Collection[Record]) -> dict[str, Any]:
+    """Return what the runs of a row were given; rows with other entries had another chance and are not ranked.
+
+    Args:
+        config: The configuration of one of the runs.
+        done: The records of the runs.
+    """
+    return {
+        "graphs": _common(record.get("train_graphs") for record in done),
+        "epochs": config.training.epochs,
+        "seeds": len(done),
+        "inputs": list(config.model.get("inputs", ())),
+    }
+
+
+def chance_of(given: Mapping[str, Any]) -> str:
+    """Return what rows were given as one value to compare."""
+    return json.dumps(given, sort_keys=True)
 
 
 def _common(values: Iterable[Any]) -> Any:
@@ -206,25 +225,19 @@ def _missing(row: Mapping[str, Any]) -> Cell:
 
 
 def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
-    """Return the column of a metric, its best rows marked."""
+    """Return the column of a metric; its best rows are marked if all had the same chance and all seeds."""
     metric, cells = METRICS[name], []
     for row in report["rows"]:
-        complete = len(row["seeds"]) == len(report["seeds"])
-        cell = Cell.mean(**(row[name] or {"mean": None}), digits=metric.digits, complete=complete)
+        cell = Cell.mean(**(row[name] or {"mean": None}), digits=metric.digits, given=chance_of(row["given"]))
         cells.append(cell if row["seeds"] else _missing(row))
-    return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked else cells
+    whole = all(len(row["seeds"]) == len(report["seeds"]) for row in report["rows"] if row["seeds"])
+    return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked and whole else cells
 
 
 def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, Any] | None]) -> list[Cell]:
-    """Return the column of published numbers, each ranked once."""
+    """Return the column of published numbers, the best ones marked."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
-    best = ranked(cells, chance(report["dataset"]["name"], name))
-    return ranked_once(best, [row["preset"] for row in report["rows"]])
-
-
-def ranked_once(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:
-    """Return the cells of published numbers without a rank where a row repeats the number of its method."""
-    return [replace(cell, rank=0) if preset in REPEATED else cell for cell, preset in zip(cells, presets, strict=True)]
+    return ranked(cells, chance(report["dataset"]["name"], name))
 
 
 def title(report: Mapping[str, Any]) -> str:
