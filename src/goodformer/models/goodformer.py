@@ -333,9 +333,15 @@ class GOODFormer(GraphModel):
         return mean_nodes(h, Layout(batch))
 
     def graph_embedding(
-        self, batch: Batch, edge_weight: Tensor | None = None, node_factor: Tensor | None = None
+        self,
+        batch: Batch,
+        edge_weight: Tensor | None = None,
+        node_factor: Tensor | None = None,
+        start: Tensor | None = None,
     ) -> Tensor:
         """Return embeddings of the invariant half (B, D)."""
+        if start is not None:
+            return super().graph_embedding(batch, edge_weight, node_factor, start)
         found = self.disentangle(batch, both=False, edge_weight=edge_weight)
         if node_factor is None:
             return found.invariant

@@ -27,14 +27,14 @@ def laplacian(graphs: Structure, width: int) -> Tensor:
     return torch.from_numpy(encoding).to(graphs.edge_index.device)
 
 
-def eigenvalues(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+def eigenvalues(graphs: Structure, width: int) -> Tensor:
     """Return the eigenvalues of the columns of `laplacian`, equal at all nodes of a graph; missing ones are zero."""
-    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr):
+    encoding = np.zeros((int(graphs.ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(graphs.edge_index, graphs.ptr):
         values = np.linalg.eigvalsh(_lifted(chunk.dense()))[:, : min(width, chunk.size - 1)]  # (b, kept)
         values[np.abs(values) < 1e-6] = 0.0
         encoding[chunk.nodes, : values.shape[1]] = values.repeat(chunk.size, 0)
-    return torch.from_numpy(encoding).to(edge_index.device)
+    return torch.from_numpy(encoding).to(graphs.edge_index.device)
 
 
 def nontrivial_eigenvectors(adjacency: Floats, width: int) -> Floats:
