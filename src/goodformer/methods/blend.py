@@ -42,7 +42,7 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages several seeds of GOODFormer and a random forest, weighted on validation graphs; choose it if accuracy "
+        "Averages several seeds of a method and a random forest, weighted on validation graphs; choose it if accuracy "
         "and uncertainty matter more than training time."
     )
 
