@@ -15,7 +15,7 @@ from goodformer.report.artefacts import CONCEPT, ERM_ALIKE, HIV, MOTIF, OTHERS, 
 from goodformer.report.compare import Comparison
 from goodformer.report.metrics import METRICS
 from goodformer.report.paper import read_numbers
-from goodformer.report.records import Difference, Record, paired_difference, records_by_id
+from goodformer.report.records import Record, SeedDifference, records_by_id, seed_difference
 from goodformer.report.rows import VERSIONS
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table
 
@@ -99,7 +99,7 @@ def sentences(sources: Sequence[Path]) -> list[str]:
                 {record["config"]["seed"]: METRICS[metric].value(record) for record in _records(place, row, found)}
                 for row in (OURS, control)
             )
-            gap = paired_difference(*values)
+            gap = seed_difference(*values)
             if gap is not None:
                 size = "" if place.budget == SHORT else " (2,000 graphs)"
                 answers.append(f"{_interval(gap, METRICS[metric].digits)} on {place.title}{size}")
@@ -108,7 +108,7 @@ def sentences(sources: Sequence[Path]) -> list[str]:
     return ["\n".join(made), note] if made else []
 
 
-def _interval(gap: Difference, digits: int) -> str:
+def _interval(gap: SeedDifference, digits: int) -> str:
     if gap.low is None:
         return f"{gap.mean:+.{digits}f} (one seed)"
     return f"{gap.mean:+.{digits}f} [{gap.low:+.{digits}f}, {gap.high:+.{digits}f}]"

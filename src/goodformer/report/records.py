@@ -89,7 +89,7 @@ def mean_of(values: Iterable[float | None]) -> Mean:
     return Mean(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
 
 
-class Difference(NamedTuple):
+class SeedDifference(NamedTuple):
     """Mean of paired differences and its 95 % confidence interval (Student's t); no interval for a single pair."""
 
     mean: float
@@ -103,7 +103,7 @@ class Difference(NamedTuple):
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-def paired_difference(ours: Mapping[int, float | None], theirs: Mapping[int, float | None]) -> Difference | None:
+def seed_difference(ours: Mapping[int, float | None], theirs: Mapping[int, float | None]) -> SeedDifference | None:
     """Return the mean of ``ours - theirs`` over the seeds that both have, None without such a seed.
 
     Args:
@@ -116,9 +116,9 @@ def paired_difference(ours: Mapping[int, float | None], theirs: Mapping[int, flo
     gaps = [one - other for one, other in pairs if one is not None and other is not None]
     mean, std, known = mean_of(gaps)
     if mean is None or std is None:
-        return None if mean is None else Difference(mean, None, None, known)
+        return None if mean is None else SeedDifference(mean, None, None, known)
     half = float(stdtrit(known - 1, 0.975)) * std / math.sqrt(known)
-    return Difference(mean, mean - half, mean + half, known)
+    return SeedDifference(mean, mean - half, mean + half, known)
 
 
 def clock_of(records: Iterable[Record]) -> str:

@@ -19,7 +19,7 @@ from goodformer.report.artefacts import ARTEFACTS, FULL, Artefact, Column, Contr
 from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
-from goodformer.report.records import Difference, Record, finished, paired_difference, read_lines
+from goodformer.report.records import Record, SeedDifference, finished, read_lines, seed_difference
 from goodformer.report.rows import ALL, PAPER, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
@@ -197,7 +197,7 @@ def _contrast(plan: TablePlan, one: Contrast, found: Mapping[str, Record]) -> di
     }
 
 
-def column_difference(column: Column, ours: str, theirs: str, found: Mapping[str, Record]) -> Difference | None:
+def column_difference(column: Column, ours: str, theirs: str, found: Mapping[str, Record]) -> SeedDifference | None:
     """Return the difference of two rows in a column, paired over seeds; None if no seed has both."""
     comparison, metric = column.comparison, METRICS[column.metric]
     by_seed = (
@@ -208,7 +208,7 @@ def column_difference(column: Column, ours: str, theirs: str, found: Mapping[str
         }
         for row in (ours, theirs)
     )
-    return paired_difference(*by_seed)
+    return seed_difference(*by_seed)
 
 
 def gaps(plan: TablePlan, found: Mapping[str, Record], paces: Paces) -> Iterator[dict[str, Any]]:
@@ -358,7 +358,7 @@ def change_in_words(change: Mapping[str, Any]) -> str:
     """Return a paired difference in words; one whose interval includes zero adds nothing measurable."""
     if change["change"] is None:
         return "not run"
-    gap, digits = Difference(**change["change"]), METRICS[change["metric"]].digits
+    gap, digits = SeedDifference(**change["change"]), METRICS[change["metric"]].digits
     number, seeds = f"{gap.mean:+.{digits}f}", counted(gap.pairs, "seed")
     if gap.low is None:
         return f"not measured, {number} with one seed has no interval"
