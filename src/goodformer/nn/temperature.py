@@ -14,6 +14,10 @@ LOWEST, HIGHEST = 0.02, 50.0
 """Range of temperatures; where no temperature reaches the target entropy, the result is a limit of this range."""
 
 
+LARGE = 48
+"""Nodes above which the search for a temperature starts on a few rows."""
+
+
 def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
     """Return the Shannon entropy of every p = Softmax(e), (..., n) -> (...): H = log sum exp(e) - sum p e.
 
@@ -32,8 +36,8 @@ def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: f
     """Return the t of each graph and head at which the mean entropy of Softmax(E / t) equals the target.
 
     Entropy rises with t: with b = 1/t and x the logits, dH/d(log b) = -b^2 Var_p(x). Newton steps on log b stay inside
-    a bracket that every evaluation narrows; a step that would leave it is replaced by the bracket's middle. The start
-    comes from a few rows of each graph, so the full logits are read only two or three times.
+    a bracket that every evaluation narrows; a step that would leave it is replaced by the bracket's middle. For large
+    graphs, the start comes from a few of their rows, so that the full logits are read only two or three times.
 
     Args:
         logits: (B, H, n, n), a large negative number where a key is padding.
@@ -46,8 +50,9 @@ def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: f
     """
     shifted, weight, goal = _blocks(logits, rows, target)
     log_b = torch.zeros_like(goal)
-    if logits.shape[-1] > 48:
-        log_b = _newton(*_some_rows(shifted, weight, 12), goal, log_b, tolerance)
+    large = ((weight > 0).sum(1) > LARGE).nonzero()[:, 0]  # of a graph's own size, whatever it is padded to
+    if len(large):
+        log_b[large] = _newton(*_some_rows(shifted, weight, large, 12), goal[large], log_b[large], tolerance)
     return (-_newton(shifted, weight, goal, log_b, tolerance)).exp().view(logits.shape[:2])
 
 
@@ -63,11 +68,11 @@ def _blocks(logits: Tensor, rows: Tensor, target: Tensor) -> tuple[Tensor, Tenso
     return shifted, weight, target.expand(size, heads).flatten().to(logits.dtype)
 
 
-def _some_rows(shifted: Tensor, weight: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return about ``count`` rows spread over each graph, with weights that sum to one."""
-    sizes = (weight > 0).sum(1)
-    pick = (torch.arange(count, device=weight.device) * sizes[:, None]) // count  # (B*H, count)
-    part = shifted.gather(1, pick[..., None].expand(-1, -1, shifted.shape[2]))
+def _some_rows(shifted: Tensor, weight: Tensor, blocks: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return ``count`` rows spread over the graph of each of G blocks, (G, count, n), with weights that sum to one."""
+    sizes = (weight[blocks] > 0).sum(1)
+    pick = (torch.arange(count, device=weight.device) * sizes[:, None]) // count  # (G, count)
+    part = shifted[blocks[:, None], pick]
     return part, torch.full_like(part[..., 0], 1 / count)
 
 
