@@ -34,7 +34,7 @@ from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.nn.sampling import concrete, shared_noise
 from goodformer.nn.selection import straight_through, top_pairs
-from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
+from goodformer.nn.temperature import Solver, descend_temperature, softmax_entropy, solve_temperature
 from goodformer.spec import Encoding, FeatureSpec
 
 Depth = Annotated[int, Field(ge=0, description="Number of layers of this part.")]
@@ -441,10 +441,9 @@ class GOODFormer(GraphModel):
         temperature = self._temperature(signed, rows, copies)
         plain = None
         if not self.training and self.solver != "none":
-            plain = mean_entropy(signed, signed.softmax(-1), rows)
+            _, plain = softmax_entropy(signed, rows)
             signed = signed / temperature[..., None, None]
-        p = signed.softmax(-1)
-        entropy = mean_entropy(signed, p, rows)
+        p, entropy = softmax_entropy(signed, rows)
         return p, entropy, entropy if plain is None else plain, temperature
 
     def _temperature(self, signed: Tensor, rows: Tensor, copies: int) -> Tensor:
@@ -515,11 +514,12 @@ class GOODFormer(GraphModel):
         sides = self._sides(layout, edges, mask, edge_weight, True, None, learns)
         attention, entropies, outputs = [], [], []
         for signed, rows, copies in both_signs(scores, scores, layout):
-            attention.append(signed.softmax(-1))
-            entropies.append(mean_entropy(signed, attention[-1], rows).unflatten(0, (copies, -1)))
-        for side, p in zip(sides, _apart(attention, sides), strict=True) if self.second_readout else ():
+            p, entropy = softmax_entropy(signed, rows)
+            attention.append(p)
+            entropies.append(entropy.unflatten(0, (copies, -1)))
+        for side, squares in zip(sides, _apart(attention, sides), strict=True) if self.second_readout else ():
             with side.gradient():
-                outputs.append(self.second_embed(side.copy(z), p, side.layout, side.edges, side.edge_weight))
+                outputs.append(self.second_embed(side.copy(z), squares, side.layout, side.edges, side.edge_weight))
         return _Second(outputs, scores, mask, layout.by_graph(entropies, 1))
 
 

@@ -54,8 +54,8 @@ class InnerProducts(nn.Module):
 
 
 def hide_padding(scores: Tensor, keys: Tensor) -> Tensor:
-    """Return scores (b, H, n, n) with ``NEVER`` at every key that is padding, where ``keys`` (b, n) is false."""
-    return scores.masked_fill(~keys[:, None, None], NEVER)
+    """Add ``NEVER`` to the scores (b, H, n, n) of every key that is padding, where ``keys`` (b, n) is false."""
+    return scores + (~keys).to(scores.dtype).mul_(NEVER)[:, None, None]
 
 
 def both_signs(scores: Squares, opposite: Squares | None, layout: Layout) -> Iterator[tuple[Tensor, Tensor, int]]:

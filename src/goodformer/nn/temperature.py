@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,10 +26,33 @@ def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
     return logits.amax(-1) - p.amax(-1).log() - (p * logits).sum(-1)
 
 
-def mean_entropy(logits: Tensor, p: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean entropy of p = Softmax(logits) over rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
+class _SoftmaxEntropy(torch.autograd.Function):
+    """p = Softmax(e) and its row entropies H. With J the Jacobian of Softmax, dH/de = -J e, so one product with J does.
+
+    Autograd would compute the same in several more passes over e.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> tuple[Tensor, Tensor]:
+        p = logits.softmax(-1)
+        ctx.save_for_backward(logits, p)
+        ctx.set_materialize_grads(False)
+        return p, row_entropy(logits, p)
+
+    @staticmethod
+    def backward(ctx: Any, grad_p: Tensor | None, grad_entropy: Tensor | None) -> Tensor | None:
+        logits, p = ctx.saved_tensors
+        if grad_entropy is not None:
+            by_entropy = grad_entropy[..., None] * logits
+            grad_p = -by_entropy if grad_p is None else grad_p - by_entropy
+        return None if grad_p is None else torch._softmax_backward_data(grad_p, p, -1, p.dtype)
+
+
+def softmax_entropy(logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return p = Softmax(logits), (B, H, n, n), and its mean entropy over rows that are nodes (mask (B, n)), (B, H)."""
+    p, entropy = _SoftmaxEntropy.apply(logits)
     weight = rows[:, None].to(p.dtype)  # (B, 1, n)
-    return (row_entropy(logits, p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
+    return p, (entropy * weight).sum(-1) / weight.sum(-1).clamp(min=1)
 
 
 def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float = 1e-4) -> Tensor:
