@@ -42,8 +42,8 @@ ROWS: dict[str, tuple[str, str]] = {
 
 
 def write(record: Record, page: Path) -> bool:
-    """Put the table of a record between the markers ``bench`` or ``batches`` of a page; return whether it changed."""
-    return insert(page, "batches" if "dataset" in record else "bench", table(record))
+    """Put the table of a record between the markers ``bench`` or ``buckets`` of a page; return whether it changed."""
+    return insert(page, "buckets" if "dataset" in record else "bench", table(record))
 
 
 def table(record: Record) -> str:
@@ -53,7 +53,7 @@ def table(record: Record) -> str:
         f"One thread of {place['processor']}, {place['platform']}; Python {used['python']}, torch {used['torch']}, "
         f"goodformer {used['goodformer']} at commit {record['commit'] or 'unknown'}."
     )
-    return f"{batches_table(record) if 'dataset' in record else speed_table(record)}\n\n{origin}"
+    return f"{buckets_table(record) if 'dataset' in record else speed_table(record)}\n\n{origin}"
 
 
 def speed_table(record: Record) -> str:
@@ -67,8 +67,8 @@ def speed_table(record: Record) -> str:
     return Table.of(["measurement", "value", "goal", ""], rows).markdown()
 
 
-def batches_table(record: Record) -> str:
-    """Return the table that compares random batches with batches by size."""
+def buckets_table(record: Record) -> str:
+    """Return the table that compares buckets with padding to the largest graph."""
     found, settings = record["figures"], dict(record["dataset"])
     name = " ".join([settings.pop("name"), *(f"{key}={value}" for key, value in settings.items())])
     head = [
@@ -76,12 +76,12 @@ def batches_table(record: Record) -> str:
         "training graphs",
         "median nodes",
         "most nodes",
-        "random batches, s/step",
-        "by size, s/step",
+        "padded to the largest, s/step",
+        "in buckets, s/step",
         "ratio",
     ]
     sizes = [f"{found['graphs']:,}", str(found["median_nodes"]), str(found["largest_nodes"])]
-    steps = [f"{found['step_random']:.2f}", f"{found['step_by_size']:.2f}", f"{found['random_over_by_size']:.1f}"]
+    steps = [f"{found['step_padded']:.2f}", f"{found['step_buckets']:.2f}", f"{found['padded_over_buckets']:.1f}"]
     return Table.of(head, [[name, *sizes, *steps]]).markdown()
 
 

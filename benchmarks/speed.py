@@ -4,7 +4,7 @@ Run from the root of the repository:
 
   python -m benchmarks.speed --quick
   python -m benchmarks.speed -o benchmarks/latest.json --page docs/benchmarks.md
-  python -m benchmarks.speed --batches drugood -o benchmarks/batches.json --page docs/training.md
+  python -m benchmarks.speed --buckets drugood -o benchmarks/buckets.json --page docs/training.md
   python -m benchmarks.speed --from benchmarks/latest.json --page docs/benchmarks.md
 
 Two pieces of work that are compared take turns (one step of the first, one step of the second, and so on), and their
@@ -55,6 +55,7 @@ from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
+from goodformer.nn import layout
 from goodformer.spec import SPLITS, Encoding, Task
 from goodformer.transforms import Structure, encode
 
@@ -351,30 +352,32 @@ def molecules(smiles: Sequence[str] = DRUGS) -> Benchmark:
     return Benchmark("drugs", "none", "none", dict.fromkeys(SPLITS, marked), task, FEATURES, 4)
 
 
-def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
-    """Time a GOODFormer step with random batches and with batches of similar graph sizes, in processor seconds.
+def bucket_gain(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
+    """Time GOODFormer steps with buckets of similar size and padded to the largest graph, in processor seconds.
 
-    The result also holds the number of training graphs used and the nodes of the median and the largest one. Batches of
-    similar sizes differ much from each other, so all batches of an epoch are timed; of the random ones, one in
-    ``every``. `measure` leaves this out, because sizes differ much in real data only.
+    Of the random batches of an epoch, one in ``every`` is timed, first one way, then the other. The result also holds
+    the number of training graphs used and the nodes of the median and the largest one. `measure` leaves this out,
+    because sizes differ much in real data only.
     """
     torch.set_num_threads(1)
     bench = load_benchmark(**dataset)
     fitted = fresh(bench, dataset)
     some = torch.randperm(len(bench.splits["train"]), generator=torch.Generator().manual_seed(0))[:graphs]
     ready = fitted.prepare(bench.splits["train"].subset(some))
-    size = configure(dataset).training.batch_size
-    orders = [EpochBatches(len(ready), size, sizes=sizes) for sizes in (None, ready.sizes)]
-    seconds: list[list[float]] = [[], []]
-    for number, batches in enumerate(zip(*orders, strict=True)):
-        for kept, indices in zip(seconds, batches, strict=True):
-            if kept is seconds[1] or number % every == 0:
-                start = time.process_time()
-                trainer(fitted.method, [ready.batch(indices)])()
-                kept.append(time.process_time() - start)
-    random, by_size = map(statistics.mean, seconds)
+    seconds: dict[str, list[float]] = {"padded": [], "buckets": []}
+    usual = layout.BUCKET_COST
+    for indices in itertools.islice(EpochBatches(len(ready), configure(dataset).training.batch_size), 0, None, every):
+        for name, cost in (("padded", sys.maxsize), ("buckets", usual)):
+            layout.BUCKET_COST = cost
+            try:
+                step, start = trainer(fitted.method, [ready.batch(indices)]), time.process_time()
+                step()
+                seconds[name].append(time.process_time() - start)
+            finally:
+                layout.BUCKET_COST = usual
+    padded, buckets = (statistics.mean(kept) for kept in seconds.values())
     sizes = {"graphs": len(ready), "median_nodes": int(ready.sizes.median()), "largest_nodes": int(ready.sizes.max())}
-    return {**sizes, "step_random": random, "step_by_size": by_size, "random_over_by_size": random / by_size}
+    return {**sizes, "step_padded": padded, "step_buckets": buckets, "padded_over_buckets": padded / buckets}
 
 
 def memory_ratio(scale: Scale) -> dict[str, float]:
@@ -428,7 +431,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Parse the command line, measure or read a record, and write what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller data")
-    parser.add_argument("--batches", metavar="DATASET", help="only compare random batches with batches by size")
+    parser.add_argument("--buckets", metavar="DATASET", help="only compare buckets with padding to the largest graph")
     parser.add_argument("--from", dest="source", type=Path, help="read this record instead of measuring")
     parser.add_argument("-o", "--out", type=Path, help="write the record to this JSON file")
     parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
@@ -438,9 +441,9 @@ def main(words: Sequence[str] | None = None) -> int:
             record = files.read_json(given.source)
         else:
             about: dict[str, Any] = {"quick": given.quick}
-            if given.batches:
-                about["dataset"] = {"name": given.batches}
-                found = batch_orders(about["dataset"], 600 if given.quick else 3000)
+            if given.buckets:
+                about["dataset"] = {"name": given.buckets}
+                found = bucket_gain(about["dataset"], 600 if given.quick else 3000)
             else:
                 found = measure(QUICK if given.quick else FULL)
             record = {

@@ -27,8 +27,8 @@ OLD = Path(__file__).with_name("old_run")
 
 
 def config(**training: Any) -> RunConfig:
-    """Noise in the method, dropout in the model, averaging, clipping, sorted batches: all that could go astray."""
-    chosen = {"average": "ema", "clip_norm": 1.0, "weight_decay": 1e-4, "batches": "by_size", **training}
+    """Noise in the method, dropout in the model, averaging, clipping: all that could go astray."""
+    chosen = {"average": "ema", "clip_norm": 1.0, "weight_decay": 1e-4, **training}
     return tiny_config(
         method="noisy", model={"name": "gin", "dim": 16, "layers": 2, "dropout_rate": 0.5}, training=chosen
     )

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from torch_geometric.data import Batch
 
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import Benchmark
@@ -351,24 +350,3 @@ def test_settings_that_cannot_be_built_leave_no_run_behind(tmp_path: Path) -> No
     with pytest.raises(InputError, match="needs model goodformer"):
         train(config, tmp_path, QUIET)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_batches_by_size_reach_the_method(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark
-) -> None:
-    """Every training graph once an epoch, and the sizes within a batch closer together than at random."""
-    seen: list[torch.Tensor] = []
-    loss = Noisy.loss
-
-    def noted(self: Noisy, batch: Batch, epoch: int) -> dict[str, torch.Tensor]:
-        seen.append(batch.ptr.diff().double())
-        return loss(self, batch, epoch)
-
-    monkeypatch.setattr(Noisy, "loss", noted)
-    for batches in ("random", "by_size"):
-        train(tiny_config(method="noisy", training={"epochs": 1, "batches": batches}), tmp_path, QUIET)
-    half = len(seen) // 2
-    for epoch in (seen[:half], seen[half:]):
-        assert torch.equal(torch.cat(epoch).sort().values, benchmark.splits["train"].sizes.double().sort().values)
-    usual, by_size = (sum(float(sizes.std()) for sizes in epoch) for epoch in (seen[:half], seen[half:]))
-    assert by_size < 0.7 * usual

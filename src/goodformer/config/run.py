@@ -53,7 +53,9 @@ class TrainingConfig(Checked):
 
     epochs: int = Field(20, ge=1, description="Number of passes over the training graphs.")
     batch_size: int = Field(64, ge=2, description="Graphs per training step, over all processes together.")
-    eval_batch_size: int = Field(256, ge=1, description="Graphs per evaluation step; the result does not depend on it.")
+    eval_batch_size: int = Field(
+        256, ge=1, description="Most graphs per evaluation step; the result does not depend on it."
+    )
     sampling: Literal["uniform", "balanced"] = Field(
         "uniform",
         description="Graphs of an epoch: each once, or classes equally often (balanced), rare ones repeated.",
@@ -90,9 +92,6 @@ class TrainingConfig(Checked):
     )
     selection: Rule = Field(
         "ood_val", description="Epoch to report: best on OOD validation (ood_val), on ID validation (id_val), or last."
-    )
-    batches: Literal["random", "by_size"] = Field(
-        "random", description="Graphs of a batch: random, or of similar size, which reduces padding."
     )
     drop_last: bool = Field(False, description="Skip the last training batch of an epoch if it is not full.")
     train_eval_graphs: int = Field(
@@ -146,7 +145,7 @@ class RunConfig(Checked):
         for name, registry in PARTS.items():
             values[name] = _checked_part(name, registry, values.get(name))
         if isinstance(values.get("training"), Mapping):
-            values["training"] = TrainingConfig(**values["training"])
+            values["training"] = TrainingConfig(**history.current("training", values["training"]))
         super().__init__(**values)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The graphs of each training step."""
+"""The graphs of each training step and of each evaluation step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.utils.data import Sampler
 from goodformer.engine.seeds import derive_seed
 from goodformer.errors import InputError
 
-WINDOW = 32
-"""Largest number of batches whose graphs are sorted together: more means less padding and less mixing."""
+PAIRS = 2**21
+"""Most pairs of nodes in an evaluation step of several graphs; it bounds the memory that attention needs."""
 
 
 MOST_COPIES = 20
@@ -25,12 +25,6 @@ class EpochBatches(Sampler[list[int]]):
     A batch is split among the processes, so a step sees the same graphs for any number of processes. BatchNorm needs
     two graphs per process; a remainder too small for that joins the batch before it.
 
-    If sizes are given, graphs of similar size form a batch, so that a model that pads to the largest graph computes
-    little padding. The shuffled order is cut into at least two windows of some tens of batches. Each window is sorted
-    and cut into batches, then the order of all batches is shuffled. Such a batch is no longer like the whole set:
-    BatchNorm takes its mean and variance over graphs of one size, so its running averages become noisier, and methods
-    that pair graphs within a batch (GOODFormer's interventions, contrastive losses) pair graphs of similar size.
-
     If labels are given, every class is drawn equally often and has the same share in every batch: graphs of rare
     classes are repeated, and of common classes each epoch draws a part. See `draw_balanced`.
 
@@ -41,7 +35,6 @@ class EpochBatches(Sampler[list[int]]):
         drop_last: Leave out the last batch if it is not full.
         rank: Index of this process.
         world: Number of processes.
-        sizes: Nodes of each graph (G,), to form batches of similar size.
         labels: Classes (G,) or binary targets (G, T) of the graphs, to balance classes.
     """
 
@@ -54,10 +47,9 @@ class EpochBatches(Sampler[list[int]]):
         drop_last: bool = False,
         rank: int = 0,
         world: int = 1,
-        sizes: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> None:
-        self.sizes, self.labels = sizes, labels
+        self.labels = labels
         self.graphs, self.seed, self.rank, self.world, self.epoch = graphs, seed, rank, world, 0
         if batch_size < 2 * world:
             raise InputError(
@@ -85,10 +77,7 @@ class EpochBatches(Sampler[list[int]]):
             order = torch.randperm(self.graphs, generator=generator)[: sum(self.lengths)]  # (G,)
         else:
             order = draw_balanced(self.labels, sum(self.lengths), generator)
-        batches = (
-            order.split(self.lengths) if self.sizes is None else _alike(order, self.sizes, self.lengths, generator)
-        )
-        for batch in batches:
+        for batch in order.split(self.lengths):
             # Classes alternate in a balanced order, which must not decide the share of a process.
             mixed = batch if self.labels is None else batch[torch.randperm(len(batch), generator=generator)]
             yield mixed[self.rank :: self.world].tolist()
@@ -145,13 +134,17 @@ def _lengths(graphs: int, batch_size: int, drop_last: bool, smallest: int) -> li
     return [*lengths, rest]
 
 
-def _alike(order: Tensor, sizes: Tensor, lengths: list[int], generator: torch.Generator) -> list[Tensor]:
-    """Cut an order of graphs (G,) into batches of similar size; any of them may be the one with the remainder."""
-    count = len(lengths)
-    shuffled = torch.tensor(lengths)[torch.randperm(count, generator=generator)]  # (S,), S batches
-    windows = max(-(-count // WINDOW), 2)
-    window = (torch.arange(count) * windows // count).repeat_interleave(shuffled)  # (G,)
-    by_size = sizes[order].argsort(stable=True)  # (G,)
-    place = by_size[window[by_size].argsort(stable=True)]  # (G,), by window, then by size
-    batches = order[place].split(shuffled.tolist())
-    return [batches[number] for number in torch.randperm(count, generator=generator).tolist()]
+def evaluation_batches(sizes: Tensor, batch_size: int) -> list[Tensor]:
+    """Cut graphs with these numbers of nodes (G,) into batches of similar size; return their positions.
+
+    A batch has at most ``batch_size`` graphs and, if it has more than one, at most ``PAIRS`` pairs of nodes.
+    """
+    order = sizes.argsort(stable=True)
+    pairs = sizes[order].square().cumsum(0)
+    batches, start, done = [], 0, 0
+    while start < len(order):
+        fitting = int(torch.searchsorted(pairs, done + PAIRS, right=True))
+        end = max(start + 1, min(start + batch_size, fitting))
+        batches.append(order[start:end])
+        start, done = end, int(pairs[end - 1])
+    return batches

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from goodformer.data.graphs import GraphSet
+from goodformer.engine.batches import evaluation_batches
 from goodformer.engine.precision import edge_auc, graph_precision
 from goodformer.errors import InputError
 from goodformer.methods.base import Method, Prediction, mean_loss
@@ -66,16 +67,17 @@ def _check_shapes(method: Method, batch: Batch, prediction: Prediction) -> None:
 def eval_batches(
     method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Batch]]:
-    """Yield positions and batch, on the method's device; graphs of similar size come together to reduce padding.
+    """Yield positions and batch, on the method's device; graphs of similar size come together.
 
-    The method is in evaluation mode until the last batch; its training mode is then restored.
+    Batches of large graphs are smaller (see `evaluation_batches`). The method is in evaluation mode until the last
+    batch; its training mode is then restored.
     """
     indices = torch.arange(len(graphs)) if indices is None else indices
-    order = indices[graphs.sizes[indices].argsort(stable=True)]
     device, mode = method.device, method.training
     method.eval()
     try:
-        for chunk in order.split(batch_size) if len(order) else ():
+        for places in evaluation_batches(graphs.sizes[indices], batch_size):
+            chunk = indices[places]
             batch = graphs.batch(chunk)
             yield chunk, batch if device.type == "cpu" else batch.to(device)
     finally:

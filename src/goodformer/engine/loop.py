@@ -81,7 +81,6 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
         drop_last=training.drop_last,
         rank=rank,
         world=world,
-        sizes=graphs.sizes if training.batches == "by_size" else None,
         labels=graphs.graph["y"] if training.sampling == "balanced" else None,
     )
     curves = TensorBoard(state.folder) if hardware.tensorboard and rank == 0 else None
