@@ -56,7 +56,7 @@ def command(
 
 def show_splits(metrics: Mapping[str, Mapping[str, Any]], columns: list[str], title: str, note: str = "") -> None:
     """Print one row per split: the given columns, then those about edges if there are any."""
-    edges = {"precision_at_10": "Precision@10", "edge_auc": "edge AUC"}
+    edges = {"precision_at_10": "Precision@10", "edge_auc": "edge AUC", "node_auc": "node AUC"}
     heads = {name: METRIC_NAMES.get(name, name) for name in columns}
     heads |= {name: head for name, head in edges.items() if any(name in row for row in metrics.values())}
     rows = [[SPLIT_NAMES[split], *(row.get(name) for name in heads)] for split, row in metrics.items()]
