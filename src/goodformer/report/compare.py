@@ -292,7 +292,7 @@ def ranked_once(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:
 def title(report: Mapping[str, Any]) -> str:
     """Return the benchmark, its size and the budget."""
     data, epochs = report["dataset"], {row["epochs"] for row in report["rows"]}
-    words = [str(data[key]) for key in ("name", "domain", "shift") if data.get(key) is not None]
+    words = [str(data[key]) for key in ("name", "rule", "split", "domain", "shift") if data.get(key) is not None]
     words += [f"bias {data['bias']}"] if "bias" in data else []
     words += ["equal sizes"] if data.get("larger") is False else []
     size = f"{report['train_graphs']} training graphs, " if report["train_graphs"] else ""

@@ -52,7 +52,8 @@ def bace(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
         Information and Modeling 2016; part of Wu et al., MoleculeNet, Chemical Science 2018.
     Licence: The file is taken from a collection under MIT.
 
-    Statistics (scaffold, seed 0, RDKit 2026.9.1): STATISTICS_BACE
+    Statistics (scaffold, seed 0, RDKit 2026.9.1): 908 / 151 / 151 / 151 / 152 graphs, mean nodes 34 / 33 / 33 /
+    36 / 35, largest 73 / 50 / 52 / 97 / 62.
     """
     return _load("bace", BACE, "Class", split, seed)
 
@@ -76,7 +77,8 @@ def bbbp(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
         Information and Modeling 2012; part of Wu et al., MoleculeNet, Chemical Science 2018.
     Licence: The file is taken from a collection under MIT.
 
-    Statistics (scaffold, seed 0, RDKit 2026.9.1, which rejects 11 rows): STATISTICS_BBBP
+    Statistics (scaffold, seed 0, RDKit 2026.9.1, which rejects 11 rows): 1,225 / 203 / 203 / 204 / 204 graphs, mean
+    nodes 23 / 23 / 24 / 25 / 27, largest 132 / 59 / 82 / 101 / 90.
     """
     return _load("bbbp", BBBP, "p_np", split, seed)
 

@@ -44,7 +44,7 @@ LEAST = 50
 GROUPS = {
     "nitro": "[NX3+;$([N+][#6])](=O)[O-]",
     "acid": "[CX3](=O)[OX2H1,OX1-]",
-    "ester": "[CX3;$(C[#6,#1])](=O)[OX2;$(O[#6;!$(C=[O,S])])]",
+    "ester": "[CX3;$(C[#6]),H1](=O)[OX2;$(O[#6;!$(C=[O,S])])]",
     "amine": "[NX3;H1,H2;+0;!$(N~[!#6]);!$(N[#6,#16]=[O,N,S])]-[#6]",
     "halogen": "[F,Cl,Br,I]-[#6]",
     "benzene": "c1ccccc1",
@@ -52,12 +52,9 @@ GROUPS = {
     "charged nitrogen": "[#7+]",
     "charged oxygen": "[O-]",
     "amide": "[CX3](=O)[#7]",
-    "ketone or aldehyde": "[CX3;$(C([#6,#1])[#6,#1])]=O",
+    "ketone or aldehyde": "[CX3;$(C([#6])([#6])=O),$([CH1]([#6])=O)]=O",
     "carbonate or carbamate": "[OX2][CX3](=O)[OX2,#7]",
     "alcohol": "[OX2H1]-[#6;!$(C=O)]",
-    "amide or sulfonamide with hydrogen": "[NX3;H1,H2]-[#6,#16]=[O,N,S]",
-    "tertiary amine": "[NX3;H0;+0](-[#6])(-[#6])-[#6]",
-    "halide": "[F-,Cl-,Br-,I-]",
     "aromatic heterocycle": "[a;!c]1aaaa1",
     "aromatic heterocycle of six": "[a;!c]1aaaaa1",
     "saturated ring of six": "C1CCCCC1",
@@ -140,7 +137,8 @@ def molecule_rules(
         RDKit.
     Licence: The file is taken from a collection under MIT; rules and split are made by this package's own code: MIT.
 
-    Statistics (nitro, 4,000 molecules, RDKit 2026.9.1): STATISTICS_RULES
+    Statistics (nitro, 4,000 molecules, RDKit 2026.9.1): 2,400 / 400 / 400 / 400 / 400 graphs, mean nodes 26 / 25 / 27 /
+    29 / 29, largest 140 / 137 / 104 / 189 / 85, positive 52 / 52 / 52 / 41 / 39 %.
     """
     recipe: dict[str, Any] = {"name": "molecule-rules", "rule": rule, "graphs": graphs, "seed": seed}
     recipe |= {"file": hiv.SOURCE.sha256, "rdkit": RDKIT, "version": VERSION}
