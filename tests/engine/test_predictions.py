@@ -78,7 +78,7 @@ def test_a_changed_file_is_refused(finished: Run, tmp_path: Path) -> None:
 
 def _archive(**arrays: np.ndarray) -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 

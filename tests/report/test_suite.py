@@ -44,7 +44,7 @@ def write(folder: Path, comparison: Comparison, number: int, **changed: Any) -> 
         logits = (STRENGTH[row] * y + random.normal(size=y.shape)).astype(np.float32)
         arrays = {f"{split}/{name}": value for split in KEPT for name, value in (("logits", logits), ("y", y))}
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays, **{"test/graphs": keys})
+        np.savez_compressed(buffer, **arrays, **{"test/graphs": keys})  # type: ignore[arg-type]
         (folder / "predictions" / f"{config.id}.npz").write_bytes(buffer.getvalue())
         entry = {"sha256": hashlib.sha256(buffer.getvalue()).hexdigest(), "graphs": dict.fromkeys(KEPT, f"g{number}")}
         record = {"id": config.id, "config": config.to_dict(), "metric": "rocauc", "predictions": entry}

@@ -413,9 +413,10 @@ def _write_chunk(binaries: Sequence[bytes], first: int, write: Callable[[Any], s
 
 def _queries(patterns: Sequence[str]) -> list[Any]:
     """Return the patterns in RDKit's form."""
-    found = [Chem.MolFromSmarts(text) for text in patterns]
-    if None in found:
-        raise InputError(f"{patterns[found.index(None)]!r} is not a SMARTS pattern; correct it.")
+    found: list[Any] = [Chem.MolFromSmarts(text) for text in patterns]
+    for text, query in zip(patterns, found, strict=True):
+        if query is None:
+            raise InputError(f"{text!r} is not a SMARTS pattern; correct it.")
     return found
 
 

@@ -108,12 +108,11 @@ def report(
         pairs: Further pairs of rows to compare so.
         shelf: Where predictions are kept; needed for such comparisons.
     """
-    base = suite.first.row(against) if against else None
-    rows = []
+    base, reasons, rows = suite.first.row(against) if against else None, failures or {}, []
     for row in suite.first.rows:
         data = {title: _over(some, row, found) for title, some in suite.data.items()}
         complete = all(one["runs"] == one["wanted"] for one in data.values())
-        failed = [failures[one] for some in suite.comparisons for one in _ids(some, row) if one in (failures or {})]
+        failed = [reasons[one] for some in suite.comparisons for one in _ids(some, row) if one in reasons]
         means = [one["ood_test"]["mean"] for one in data.values() if one["ood_test"]]
         rows.append(
             {

@@ -80,11 +80,10 @@ class Rule:
 
     def apply(self, has: Mapping[str, Bools]) -> tuple[Bools, Bools]:
         """Return which molecules are positive and which are decoys (R,), given which have each group."""
-        these = np.stack([has[group] for group in self.groups])
-        positive = these.all(0) if self.every else these.any(0)
-        for group in self.without:
-            positive &= ~has[group]
-        near = np.stack([has[group] for group in self.decoys]).any(0)
+        these = [has[group] for group in self.groups]
+        excluded = np.any([has[group] for group in self.without], axis=0)  # False if there is none
+        positive: Bools = np.asarray(np.all(these, axis=0) if self.every else np.any(these, axis=0)) & ~excluded
+        near: Bools = np.asarray(np.any([has[group] for group in self.decoys], axis=0))
         return positive, near & ~positive
 
 
