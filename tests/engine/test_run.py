@@ -31,7 +31,7 @@ SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
     "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch processor_seconds_per_epoch commit versions "
     "wall_seconds peak_memory_mb device machine hardware parameters id splits by_rule config "
-    "precision_at_10_logits curves"
+    "precision_at_10_logits curves node_auc predictions"
 )
 
 
@@ -71,7 +71,7 @@ def test_a_finished_run_has_all_its_records(finished: Run) -> None:
         assert epoch["loss"]["total"] == epoch["loss"]["risk"]
         assert {"learning_rate", "seconds", "eval_seconds", *SPLITS} < epoch.keys()
     assert sorted(path.name for path in finished.folder.iterdir()) == [
-        ".lock", "best", "config.json", "epochs.jsonl", "last", "last.ckpt", "summary.json"
+        ".lock", "best", "config.json", "epochs.jsonl", "last", "last.ckpt", "predictions.npz", "summary.json"
     ]  # fmt: skip
 
 

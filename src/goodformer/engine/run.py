@@ -9,10 +9,11 @@ from goodformer.config.presets import member_configs
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine.evaluate import evaluate
+from goodformer.engine import predictions
+from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
-from goodformer.engine.store import BEST, CONFIG, EPOCHS, SUMMARY, Run
+from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Run
 from goodformer.engine.training import Training
 from goodformer.engine.weights import MemberFile, ModelFile, load_weights
 from goodformer.errors import InputError
@@ -88,11 +89,14 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
         if not training.resume():
             raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
     chosen = training.epochs[training.selected]
-    missing = [split for split in SPLITS if split not in chosen]
-    if missing:
-        method, _ = load_weights(run.folder / BEST)
-        for split in missing:
-            chosen[split] = evaluate(method, ready.splits[split], config.training.eval_batch_size)
+    method, _ = load_weights(run.folder / BEST)
+    kept = {}
+    for split in (one for one in SPLITS if one not in chosen or one in predictions.KEPT):
+        outputs = collect(method, ready.splits[split], config.training.eval_batch_size)
+        chosen.setdefault(split, measure(ready.task, [outputs]))
+        kept[split] = logits_in_order(outputs, ready.splits[split], ready.task)
+    entry = predictions.keep(run.folder / PREDICTED, kept, benchmark.splits)
     training.save_last()
     files.write_lines(run.folder / EPOCHS, training.epochs)
-    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, training.epochs, training.cost, hardware))
+    summary = summarise(config, benchmark, training.epochs, training.cost, hardware, entry)
+    files.write_json(run.folder / SUMMARY, summary)

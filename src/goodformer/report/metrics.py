@@ -20,7 +20,7 @@ SELECTION_NAMES = {"ood_val": SPLIT_NAMES["val"], "id_val": SPLIT_NAMES["id_val"
 """Names of the rules that choose the reported epoch."""
 CHANCE = {
     **dict.fromkeys(("good-motif", "sp-motif", "good-twitter"), 100 / 3),
-    **dict.fromkeys(("good-hiv", "good-sst2", "drugood"), 50.0),
+    **dict.fromkeys(("good-hiv", "good-sst2", "drugood", "bace", "bbbp", "molecule-rules"), 50.0),
 }
 """Accuracy or ROC-AUC of guessing, in %."""
 
@@ -103,6 +103,7 @@ METRICS = {
     ),
     "precision_at_10_logits": Metric("Precision@10, logits", _by_logits, digits=3, ranked=False),
     "edge_auc": Metric("edge AUC", lambda record: record.get("edge_auc"), digits=3),
+    "node_auc": Metric("node AUC", lambda record: record.get("node_auc"), digits=3),
     "training": Metric(
         "training, s",
         lambda record: _scaled(record.get("processor_seconds_per_epoch"), record.get("train_graphs"), TRAINING_GRAPHS),
@@ -125,7 +126,7 @@ METRICS = {
 
 def chance(dataset: str, metric: str) -> float | None:
     """Return the value that guessing reaches on a data set, None if it is unknown."""
-    return 0.5 if metric == "edge_auc" else None if metric == "precision_at_10" else CHANCE.get(dataset)
+    return 0.5 if metric in ("edge_auc", "node_auc") else None if metric == "precision_at_10" else CHANCE.get(dataset)
 
 
 def chosen_on(rule: str) -> str:
