@@ -137,8 +137,17 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if answer is None:
         none = torch.zeros(0, model.task.outputs)
         codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
-        domain = (none, none[:, 0], none[:, 0].bool()) if model.uncertainty else ()
-        answer = Predictions(none, none, codes, None, *domain, spread=none[:, 0] if model.members > 1 else None)
+        sure = model.uncertainty is not None
+        answer = Predictions(
+            logits=none,
+            probabilities=none,
+            classes=codes,
+            edge_scores=None,
+            calibrated=none if sure else None,
+            domain_score=none[:, 0] if sure else None,
+            outside=none[:, 0].bool() if sure else None,
+            spread=none[:, 0] if model.members > 1 else None,
+        )
     shares, columns = answer.best_probabilities, {}  # (B, C)
     if several:
         for place, (target, names) in enumerate(model.classes.items()):

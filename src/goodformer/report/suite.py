@@ -190,7 +190,7 @@ def table(report: Mapping[str, Any]) -> Table:
         if one is None:
             return Cell(FAILED if row["failed"] else NOT_RUN if not runs[0] else f"{runs[0]} of {runs[1]} runs")
         remark = "" if runs[0] == runs[1] else f"({runs[0]} of {runs[1]} runs)"
-        return Cell.mean(**one, digits=OOD.digits, remark=remark, complete=not remark)
+        return Cell.mean(**one, digits=OOD.digits, remark=remark, given=remark)
 
     totals = [tuple(sum(one[key] for one in row["data"].values()) for key in ("runs", "wanted")) for row in rows]
     means = [score(row, row["ood_test"], (runs, all_runs)) for row, (runs, all_runs) in zip(rows, totals, strict=True)]
