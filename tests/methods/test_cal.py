@@ -203,7 +203,7 @@ def test_what_the_divergence_trains(variant: str, reached: bool) -> None:
     assert all(p.grad is not None for p in method.variant_classifier.parameters())
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "fingerprint"])  # it has no layers to train
 def test_invariant_risk_alone_trains_the_attention_on_every_model(model: str) -> None:
     method = build(model)
     method.train().loss(batch((9, 14, 6), p=0.4), 0)["invariant"].backward()

@@ -116,7 +116,7 @@ def test_a_graph_has_one_eigenvector_less_than_nodes() -> None:
 @pytest.mark.parametrize("position", range(len(awkward())))
 def test_eigenvalues_belong_to_the_eigenvectors(position: int) -> None:
     graph = awkward()[position]
-    values = encode("eigenvalues:8", *packed([graph])).double().numpy()
+    values = encode("eigenvalues:8", Structure(*packed([graph]))).double().numpy()
     vectors, kept = encoded(graph, 8), min(8, graph.number_of_nodes() - 1)
     assert (values == values[:1]).all()
     np.testing.assert_allclose(laplacian_matrix(graph) @ vectors, vectors * values[:1], atol=1e-4)
