@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -137,8 +138,9 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if answer is None:
         none = torch.zeros(0, model.task.outputs)
         codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
-        domain = (none, none[:, 0], none[:, 0].bool()) if model.uncertainty else ()
-        answer = Predictions(none, none, codes, None, *domain, spread=none[:, 0] if model.members > 1 else None)
+        answer = Predictions(none, none, codes, None, spread=none[:, 0] if model.members > 1 else None)
+        if model.uncertainty:
+            answer = replace(answer, calibrated=none, domain_score=none[:, 0], outside=none[:, 0].bool())
     shares, columns = answer.best_probabilities, {}  # (B, C)
     if several:
         for place, (target, names) in enumerate(model.classes.items()):
