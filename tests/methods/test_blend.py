@@ -9,7 +9,7 @@ import torch
 from goodformer.config.members import blend_of
 from goodformer.config.presets import configure, default_model, member_configs, presets
 from goodformer.config.run import RunConfig
-from goodformer.engine.blend import combine, mixture_weights
+from goodformer.engine.blend import EQUAL, combine, mixture_weights
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.blend import Blend
@@ -107,14 +107,16 @@ def test_weights_maximise_the_likelihood_and_stay_near_equal_with_few_labels() -
     good, bad = draw.uniform(0.6, 0.9, 400), draw.uniform(0.3, 0.6, 400)
     for labels in (10, 400):
         p = torch.from_numpy(np.stack((good[:labels], bad[:labels])))
-        weights = mixture_weights(p)
+        weights = mixture_weights(p, torch.tensor([0.5, 0.5], dtype=torch.double))
         assert float(weights.sum()) == pytest.approx(1)
         grid = np.linspace(0.001, 0.999, 999)
         value = np.log(grid[:, None] * p[0].numpy() + (1 - grid[:, None]) * p[1].numpy()).sum(1)
-        value += 10 * (np.log(grid) + np.log(1 - grid))
+        value += EQUAL / 2 * (np.log(grid) + np.log(1 - grid))
         assert float(weights[0]) == pytest.approx(grid[value.argmax()], abs=2e-3)
     assert float(weights[0]) > 0.8
-    assert float(mixture_weights(torch.rand(3, 1).double())[0]) == pytest.approx(1 / 3, abs=0.03)
+    prior = torch.tensor([0.25, 0.25, 0.5], dtype=torch.double)
+    same = mixture_weights(torch.full((3, 9), 0.7, dtype=torch.double), prior)
+    assert same.tolist() == pytest.approx(prior.tolist(), abs=1e-6)
 
 
 def test_too_few_labels_leave_members_equal() -> None:

@@ -33,7 +33,10 @@ STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
-PERFECT_PATIENCE = 5
+PERFECT_EPOCHS, PERFECT_STEPS = 5, 200
+"""A run ends after so many epochs, and so many steps, with a perfect metric. Explanations improve for longer than the
+metric of an easy task: on the 400 molecules of ``examples/nitro.csv``, the share of nitro bonds among the best-scored
+edges was 0.69 five perfect epochs (20 steps) after the start of the series, and 0.92 at the end of training."""
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
@@ -207,8 +210,8 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
 
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. A run also ends once the selection metric is perfect and stays so. Weights are averaged over at most one
-    epoch, so that the average does not contain the first steps.
+    that point. A run also ends once the selection metric has been perfect for some time. Weights are averaged over at
+    most one epoch, so that the average does not contain the first steps.
 
     Args:
         train: Training graphs.
@@ -223,7 +226,7 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
     return [
         f"training.epochs={epochs}",
         f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
-        f"training.perfect_patience={PERFECT_PATIENCE}",
+        f"training.perfect_patience={max(math.ceil(PERFECT_STEPS / steps), PERFECT_EPOCHS)}",
         "training.schedule=constant",
         f"training.average_decay={decay:.4g}",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -137,17 +138,9 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if answer is None:
         none = torch.zeros(0, model.task.outputs)
         codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
-        sure = model.uncertainty is not None
-        answer = Predictions(
-            logits=none,
-            probabilities=none,
-            classes=codes,
-            edge_scores=None,
-            calibrated=none if sure else None,
-            domain_score=none[:, 0] if sure else None,
-            outside=none[:, 0].bool() if sure else None,
-            spread=none[:, 0] if model.members > 1 else None,
-        )
+        answer = Predictions(none, none, codes, None, spread=none[:, 0] if model.members > 1 else None)
+        if model.uncertainty:
+            answer = replace(answer, calibrated=none, domain_score=none[:, 0], outside=none[:, 0].bool())
     shares, columns = answer.best_probabilities, {}  # (B, C)
     if several:
         for place, (target, names) in enumerate(model.classes.items()):
