@@ -13,7 +13,7 @@ from typing import Any
 
 from goodformer.errors import InputError
 
-_ENVIRONMENTS: dict[str, Any] = {"environments": 0, "environment_table": 2048, "environment_dropout": 0.2}
+_ENVIRONMENTS: dict[str, Any] = {"environments": 0, "environment_table": 2048, "environment_dropout": 0.0}
 
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("training", None): {

@@ -101,7 +101,7 @@ class Exphormer(GraphModel):
         inputs: Inputs = ("lappe:8",),
         environments: EnvironmentRadius = 0,
         environment_table: EnvironmentTable = 2048,
-        environment_dropout: EnvironmentDropout = 0.2,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:

@@ -47,7 +47,7 @@ class GIN(GraphModel):
         aggregation: AggregationName = "sum",
         environments: EnvironmentRadius = 0,
         environment_table: EnvironmentTable = 2048,
-        environment_dropout: EnvironmentDropout = 0.2,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         self.dim = dim
@@ -114,7 +114,7 @@ class VirtualNodeGIN(GIN):
         aggregation: AggregationName = "sum",
         environments: EnvironmentRadius = 0,
         environment_table: EnvironmentTable = 2048,
-        environment_dropout: EnvironmentDropout = 0.2,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__(
             spec, dim=dim, layers=layers, dropout_rate=dropout_rate, inputs=inputs, aggregation=aggregation

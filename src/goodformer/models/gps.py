@@ -54,7 +54,7 @@ class GraphGPS(GraphModel):
         inputs: Inputs = ("lappe:8",),
         environments: EnvironmentRadius = 0,
         environment_table: EnvironmentTable = 2048,
-        environment_dropout: EnvironmentDropout = 0.2,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         self.dim = dim

@@ -70,7 +70,7 @@ class Graphormer(GraphModel):
         inputs: Inputs = (),
         environments: EnvironmentRadius = 0,
         environment_table: EnvironmentTable = 2048,
-        environment_dropout: EnvironmentDropout = 0.2,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
