@@ -47,6 +47,7 @@ def relabelled(graph: Data, order: Tensor) -> Data:
     place = order.argsort()
     new = graph.clone()
     for name in ("x", "cycle_walks_6", "laplacian_8", "environments_2"):
-        new[name] = graph[name][order]
+        if name in graph:
+            new[name] = graph[name][order]
     new.edge_index = place[graph.edge_index]
     return new
