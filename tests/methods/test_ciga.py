@@ -17,7 +17,7 @@ from goodformer.models import MODELS
 from goodformer.nn.layout import Layout
 from goodformer.nn.selection import Part
 from goodformer.spec import Features, FeatureSpec, Task
-from tests.nn.graphs import batch
+from tests.nn.graphs import NETWORKS, batch
 
 SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
 
@@ -133,7 +133,7 @@ def test_the_variant_part_leaves_no_trace_in_running_averages() -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", NETWORKS)
 def test_the_risk_alone_trains_the_scorer_on_every_model(model: str) -> None:
     method = build(model)
     method.train().loss(batch((9, 14, 6), p=0.4), 0)["invariant"].backward()

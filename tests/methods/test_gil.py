@@ -16,7 +16,7 @@ from goodformer.nn.clustering import k_means, nearest
 from goodformer.nn.layout import Layout
 from goodformer.spec import Task
 from tests.methods.environments import SPEC, TASKS, labels, one_environment
-from tests.nn.graphs import batch
+from tests.nn.graphs import NETWORKS, batch
 
 SIZES = (7, 1, 12, 5, 9, 20, 6, 8)
 
@@ -173,7 +173,7 @@ def test_as_published_nothing_but_the_predictor_learns() -> None:
     assert method(data).isfinite().all()
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", NETWORKS)
 def test_on_every_model(model: str) -> None:
     torch.manual_seed(0)
     method = METHODS.build("gil", MODELS.build(model, SPEC, dim=16), TASKS["multiclass"])

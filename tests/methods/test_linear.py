@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Batch
 
-from goodformer.methods.linear import STRENGTHS, Linear, folds
+from goodformer.methods.linear import STRENGTHS, Linear, evenly, folds
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch
@@ -60,6 +60,12 @@ def test_folds_hold_whole_environments_of_similar_total_size() -> None:
     assert all(len(np.unique(fold[env == one])) == 1 for one in range(7))
     assert sorted(np.bincount(fold)) == [40, 40, 40]
     assert np.bincount(folds(np.zeros(31))).tolist() == [11, 10, 10]  # one environment: graph by graph
+
+
+def test_a_sample_has_as_many_of_each_class_as_possible() -> None:
+    y = np.array([0, 0, 0, 0, 1, 0, 0, 1, 0, 0])
+    assert y[evenly(np.arange(10), y)].tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert sorted(evenly(np.array([7, 3, 4]), y)) == [3, 4, 7]
 
 
 def test_the_penalty_suits_unseen_environments() -> None:

@@ -7,7 +7,11 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_undirected
 
+from goodformer.models import MODELS
 from goodformer.transforms import Structure, encode
+
+NETWORKS = [name for name in MODELS if name != "fingerprint"]
+"""Models with layers to train."""
 
 
 def random_graph(n: int, p: float, generator: torch.Generator) -> Tensor:

@@ -102,13 +102,14 @@ class Linear(CountMethod):
         """Return the strength with the best mean score on left-out environments; the middle one if none is defined.
 
         The score is ROC-AUC for binary targets and accuracy for classes. For fewer environments than folds, graphs are
-        left out at random. Strengths are scaled to the size of a sample, so that the penalty per graph is the same.
+        left out at random. A sample of many graphs has as many of each class as possible. Strengths are scaled to its
+        size, so that the penalty per graph is the same.
         """
         random, total = np.random.default_rng(seed % 2**32), np.zeros(len(STRENGTHS))
         order = np.argsort([np.isnan(target).sum() for target in targets], kind="stable")
         for target in (targets[place] for place in order[:COLUMNS]):
             known = np.flatnonzero(~np.isnan(target))
-            some = random.permutation(known)[:SAMPLE]
+            some = evenly(random.permutation(known), target)[:SAMPLE]
             rows, y, fold = inputs[some], target[some].astype(int), folds(env[some])
             for held in (fold == number for number in range(FOLDS)):
                 if len(np.unique(y[~held])) < 2 or len(np.unique(y[held])) < 2:
@@ -141,6 +142,16 @@ class Linear(CountMethod):
         if self.task.kind == "multiclass":
             return weight, bias
         return weight[1:] - weight[:1], bias[1:] - bias[:1]
+
+
+def evenly(places: Array, y: Array) -> Array:
+    """Return places in an order in which classes take turns, until a class is used up."""
+    codes = y[places]
+    by_class = np.argsort(codes, kind="stable")
+    _, start, size = np.unique(codes[by_class], return_index=True, return_counts=True)
+    turn = np.empty(len(places), dtype=int)
+    turn[by_class] = np.arange(len(places)) - np.repeat(start, size)
+    return places[np.argsort(turn, kind="stable")]
 
 
 def folds(env: Array) -> Array:
