@@ -98,7 +98,7 @@ def measure(scale: Scale = FULL) -> dict[str, float]:
     """Measure everything and return the values by name; each part is printed to the error stream when it is done."""
     torch.set_num_threads(1)
     results: dict[str, float] = {}
-    for part in (generation, ratios, temperature_share, memory_ratio, node_scaling, molecule_rates):
+    for part in (generation, ratios, competitors, temperature_share, memory_ratio, node_scaling, molecule_rates):
         fresh = part(scale)
         results |= fresh
         print(*(f"  {name}: {value:.3g}" for name, value in fresh.items()), sep="\n", file=sys.stderr, flush=True)
@@ -183,15 +183,15 @@ def graphgps(bench: Benchmark) -> Method:
     return METHODS.build("erm", MODELS.build("gps", bench.features, layers=4, **shared), bench.task)
 
 
-def trainer(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
-    """Return a function that makes one optimiser step on the next batch."""
+def trainer(method: Method, batches: Sequence[Batch], epoch: int = 0) -> Callable[[], None]:
+    """Return a function that makes one optimiser step of an epoch on the next batch."""
     optimiser = torch.optim.Adam(method.parameters(), lr=1e-4, fused=True)
     endless = itertools.cycle(batches)
 
     def step() -> None:
         method.train()
         optimiser.zero_grad()
-        torch.stack(list(method.loss(next(endless), 0).values())).sum().backward()
+        torch.stack(list(method.loss(next(endless), epoch).values())).sum().backward()
         optimiser.step()
 
     return step
@@ -269,6 +269,25 @@ def ratios(scale: Scale) -> dict[str, float]:
         "graphs_trained_per_second": scale.batch / train_ours,
         "graphs_predicted_per_second": scale.batch / infer_ours,
     }
+
+
+def competitors(scale: Scale) -> dict[str, float]:
+    """Compare the training time per graph of the paper's methods on GIN with that of ERM, each with its own batch size.
+
+    The epoch is the second one: GIL's first knows no environments, and GREA and iMoLD train their main part.
+    """
+    bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
+    train, steps, sizes = bench.splits["train"], [], []
+    for name in ("erm", *page.COMPETITORS):
+        method = fresh(bench, BASIS, name, "gin").method
+        chosen = {id(parameter) for parameter in method.trainable(1)}
+        for parameter in method.parameters():
+            parameter.requires_grad_(parameter.requires_grad and id(parameter) in chosen)
+        sizes.append(min(configure(BASIS, name, "gin").training.batch_size, len(train) // 2))
+        steps.append(trainer(method, _batches(train, sizes[-1], 2), epoch=1))
+    seconds = interleaved(max(scale.rounds // 2, 1), *steps)
+    erm, *others = (time / size for time, size in zip(seconds, sizes, strict=True))
+    return {f"epoch_over_erm_{name}": other / erm for name, other in zip(page.COMPETITORS, others, strict=True)}
 
 
 def temperature_share(scale: Scale) -> dict[str, float]:

@@ -55,6 +55,21 @@ def test_every_value_of_the_table_is_measured(monkeypatch: pytest.MonkeyPatch) -
     assert 0 <= results["temperature_share_150"] < 1
 
 
+def test_competitors_are_compared_with_erm_per_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If every step takes one second, a method with a batch twice as large costs half as much per graph."""
+    ran: list[int] = []
+
+    def one_second(rounds: int, *works: Callable[[], object]) -> list[float]:
+        ran.append(len(works))
+        return [1.0] * len(works)
+
+    monkeypatch.setattr(speed, "interleaved", one_second)
+    found = speed.competitors(speed.Scale(graphs=1000))  # 600 training graphs
+    assert ran == [10]
+    assert found["epoch_over_erm_gsat"] == 1
+    assert found["epoch_over_erm_cal-plus"] == 32 / 256
+
+
 def test_rates_count_all_molecules(monkeypatch: pytest.MonkeyPatch) -> None:
     """If every piece of work takes one second, a rate is the number of molecules of that piece."""
     ran: list[object] = []

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from goodformer.nn.pairs import normed_sums, pair_sums
+from goodformer.nn.pairs import normed_sums, on_pairs, pair_sums
 from goodformer.nn.statistics import unrecorded
 
 
@@ -35,3 +35,22 @@ def test_sums_are_normalised_as_if_written_out(mode: str) -> None:
 def test_pairs_run_over_the_second_set_first() -> None:
     first, second = torch.tensor([[0.0], [10.0]]), torch.tensor([[1.0], [2.0], [3.0]])
     assert pair_sums(first, second).flatten().tolist() == [1, 2, 3, 11, 12, 13]
+
+
+@pytest.mark.parametrize("entries", [1, 13, 100])
+def test_parts_of_pairs_equal_all_pairs_at_once(entries: int) -> None:
+    torch.manual_seed(0)
+    head = nn.Sequential(nn.ReLU(), nn.Linear(4, 2))
+    first, second = torch.randn(5, 4, requires_grad=True), torch.randn(3, 4, requires_grad=True)
+    got, expected = on_pairs(head, first, second, entries), head(first[:, None] + second)
+    torch.testing.assert_close(got, expected)
+    leaves, direction = (first, second, *head.parameters()), torch.randn(5, 3, 2)
+    for a, b in zip(*(torch.autograd.grad(y, leaves, direction) for y in (got, expected)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_noise_is_the_same_in_both_passes() -> None:
+    head, first = nn.Dropout(0.5), torch.ones(40, 4, requires_grad=True)
+    made = on_pairs(head, first, torch.zeros(3, 4), 12)
+    made.sum().backward()
+    assert torch.equal(first.grad, made.detach().sum(1))

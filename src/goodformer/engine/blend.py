@@ -67,7 +67,14 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     last.temperatures.copy_(blend.temperatures)
     save_weights(run.folder / LAST, described, last.state_dict())
 
-    measured = {split: evaluate(blend, ready.splits[split], size) for split in SPLITS}
+    measured, kept = {}, {}
+    for split in SPLITS:
+        outputs = collect(blend, ready.splits[split], size)
+        measured[split] = measure(task, [outputs])
+        kept[split] = logits_in_order(outputs, ready.splits[split], task)
+    entry = predictions.keep(
+        run.folder / PREDICTED, {split: kept[split] for split in predictions.KEPT}, benchmark.splits
+    )
     summaries = [one.summary or {} for one in trained]
     record = {
         "epoch": 1,
@@ -95,7 +102,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
         ],
     }
     files.write_lines(run.folder / EPOCHS, [record])
-    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, [record], cost, hardware))
+    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, [record], cost, hardware, entry))
 
 
 def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256) -> None:

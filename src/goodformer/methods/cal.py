@@ -50,10 +50,11 @@ class CALPlus(Method):
     The prediction is w_c(x_c).
 
     Paper: Sui et al., "Enhancing Out-of-distribution Generalization on Graphs via Causal Attention Learning", 2024.
-    Differs from the paper: binary targets have two prototypes each. The bank size is a number of vectors instead
-        of batches. With ``variant="as_published"`` prototypes are the class means of the batch, L_P applies the softmax
-        twice, and the divergence trains w_s only, as in the authors' code. That code also refills the bank from further
-        batches in every step; here it stays first-in, first-out.
+    Differs from the published code: the model embeds the input itself, without BatchNorm before it; binary targets have
+        two prototypes each. The bank size is a number of vectors instead of batches. With
+        ``variant="as_published"`` prototypes are the class means of the batch, L_P applies the softmax twice, and the
+        divergence trains w_s only, as in the authors' code. That code also refills the bank from further batches in
+        every step; here it stays first-in, first-out.
     Paper silent on: the decay d; whether prototypes pass a gradient (they do not here).
     """
 

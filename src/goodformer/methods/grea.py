@@ -14,7 +14,7 @@ from goodformer.methods.imold import edge_share, share_distance
 from goodformer.models.base import GraphModel
 from goodformer.nn.layout import Layout
 from goodformer.nn.normalisation import normed_mlp
-from goodformer.nn.pairs import normed_sums, pair_sums
+from goodformer.nn.pairs import normed_sums, on_pairs
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.statistics import unrecorded
 from goodformer.spec import Task
@@ -30,8 +30,10 @@ class GREA(Method):
     Epochs 0, 4, 8, ... train only the separator, with all three terms; the others train the rest with the first two.
 
     Paper: Liu et al., "Graph Rationalization with Environment-based Augmentations", 2022.
-    Differs from the paper: g is a network of the same size as f with weights of its own, instead of two layers. The
-        predictor's BatchNorm averages come from r, which it predicts from, instead of from both r and r + e.
+    Differs from the published code: g is a network of the same size as f with weights of its own, instead of two
+        layers. The model has the given number of layers and width, without residual connections, instead of 5 layers
+        of width 128 with them; weights are not drawn orthogonal on HIV. The predictor's BatchNorm averages come from r,
+        which it predicts from, instead of from both r and r + e.
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends.
     """
 
@@ -108,8 +110,6 @@ class GREA(Method):
         """l(p(r_i + e_j), y_i) of all pairs (B, B)."""
         first, norm, *others = self.predictor
         with unrecorded(self.predictor):
-            pairs = pair_sums(*normed_sums(norm, first(invariant), first(variant)))  # (B * B, 2D)
-        for layer in others:
-            pairs = layer(pairs)
-        logits = pairs.unflatten(0, (len(y), len(y)))
+            r, e = normed_sums(norm, first(invariant), first(variant))  # each (B, 2D)
+        logits = on_pairs(nn.Sequential(*others), r, e)  # (B, B, C)
         return losses(self.task, logits, y[:, None].expand(len(y), len(y), *y.shape[1:]))

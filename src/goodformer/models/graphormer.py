@@ -45,7 +45,8 @@ class Graphormer(GraphModel):
 
     Paper: Ying et al., "Do Transformers Really Perform Badly for Graph Representation?", 2021.
     Differs from the paper: c is the mean over all shortest paths instead of an arbitrary one, and 0 for pairs more than
-        ``edge_hops`` apart; pairs at the largest distance still attend to each other.
+        ``edge_hops`` apart; pairs at the largest distance still attend to each other. The authors' runs on HIV start
+        from weights trained on other molecules and perturb the input (FLAG); nothing is pre-trained or perturbed here.
     Paper silent on: edge weights (see `StructureBias`), GOOD data; sizes are those of GraphGPS here.
     """
 

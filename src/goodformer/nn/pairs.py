@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 
 def normed_sums(norm: nn.Module, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,3 +43,19 @@ def _record(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count: int) ->
 def pair_sums(first: Tensor, second: Tensor) -> Tensor:
     """Return a_i + b_j of all pairs, (B, D) and (M, D) -> (B * M, D)."""
     return (first[:, None] + second).flatten(0, 1)
+
+
+def on_pairs(layer: Callable[[Tensor], Tensor], first: Tensor, second: Tensor, entries: int = 2**20) -> Tensor:
+    """Return layer(a_i + b_j) of all pairs, (B, D) and (M, D) -> (B, M, D').
+
+    Pairs are processed in parts of at most ``entries`` numbers, which fit the processor cache, and computed again in
+    the backward pass instead of being stored. ``layer`` must treat every pair on its own.
+    """
+    size = max(entries // max(second.numel(), 1), 1)
+
+    def part(rows: Tensor) -> Tensor:
+        return layer(pair_sums(rows, second)).unflatten(0, (len(rows), len(second)))
+
+    if len(first) <= size:
+        return part(first)
+    return torch.cat([checkpoint(part, rows, use_reentrant=False) for rows in first.split(size)])
