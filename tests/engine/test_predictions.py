@@ -115,3 +115,11 @@ def test_keys_belong_to_graphs_not_to_places(benchmark: Benchmark) -> None:
     order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
     assert (predictions.graph_keys(graphs)[order] == predictions.graph_keys(graphs.subset(order))).all()
     assert len(np.unique(predictions.graph_keys(graphs))) > 0.9 * len(graphs)
+
+
+def test_a_split_without_graphs_is_kept_too(benchmark: Benchmark, tmp_path: Path) -> None:
+    path, empty = tmp_path / "it.npz", benchmark.splits["val"].subset([])
+    splits = {**benchmark.splits, "val": empty, "test": empty}
+    logits = {split: torch.zeros(len(splits[split]), 3) for split in predictions.KEPT}
+    found = predictions.read(path, predictions.keep(path, logits, splits)["sha256"])
+    assert (found["test"].logits.shape, found["test"].y.shape, found["id_val"].logits.shape[1]) == ((0, 3), (0,), 3)

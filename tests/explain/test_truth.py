@@ -31,7 +31,9 @@ def test_own_scores_measure_as_in_the_record(explained: Run) -> None:
     assert (found["kind"], found["source"], found["id"]) == ("explanation", "own", explained.config.id)
 
 
-def test_gradients_of_a_method_without_scores(finished: Run) -> None:
+def test_gradients_of_a_method_without_scores(finished: Run, explained: Run) -> None:
+    with pytest.raises(InputError, match=r"no weighted logits.*own"):
+        truth.measure_explanations(explained, "gradient")
     with pytest.raises(InputError, match=r"ERM does not score edges.*gradient"):
         truth.measure_explanations(finished)
     found = truth.measure_explanations(finished, "gradient", ["val"], limit=9)["splits"]["val"]

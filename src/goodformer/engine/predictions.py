@@ -105,5 +105,5 @@ def graph_keys(graphs: GraphSet) -> npt.NDArray[np.uint64]:
     """Return a number for each graph that depends on its nodes, edges, features and label (G,)."""
     from goodformer.data.hashes import hash_graphs, hash_rows, mix
 
-    y = graphs.graph["y"].reshape(len(graphs), -1)
-    return mix(hash_graphs(graphs) + hash_rows(y))
+    y = graphs.graph["y"]
+    return mix(hash_graphs(graphs) + hash_rows(y[:, None] if y.dim() == 1 else y))
