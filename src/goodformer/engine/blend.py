@@ -15,11 +15,12 @@ from goodformer.config.presets import member_configs
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.engine.evaluate import collect, evaluate
+from goodformer.engine import predictions
+from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.record import peak_memory_mb, summarise
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
-from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, SUMMARY, Run
+from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods.base import Method, class_scores, mean_loss
 from goodformer.methods.blend import Blend
