@@ -47,6 +47,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine.batches import EpochBatches
+from goodformer.engine.memory import keep_freed_memory
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.errors import InputError
@@ -97,6 +98,7 @@ FULL, QUICK = Scale(), Scale(rounds=5, generated=3000, nodes=(20, 50, 100))
 def measure(scale: Scale = FULL) -> dict[str, float]:
     """Measure everything and return the values by name; each part is printed to the error stream when it is done."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # as in training
     results: dict[str, float] = {}
     for part in (generation, ratios, competitors, temperature_share, memory_ratio, node_scaling, molecule_rates):
         fresh = part(scale)

@@ -123,6 +123,9 @@ def test_gin_with_edge_features_equals_pyg() -> None:
     with_edges, plain = GINEConv(inner), GINConv(inner)  # PyG draws the weights anew when it takes a module
     torch.testing.assert_close(GIN(inner)(h, layout, edges), with_edges(h, data.edge_index, edges))
     torch.testing.assert_close(GIN(inner)(h, layout), plain(h, data.edge_index))
+    torch.testing.assert_close(
+        GIN(inner)(h, layout, edges[:1]), with_edges(h, data.edge_index, edges[:1].expand_as(edges))
+    )
 
 
 @pytest.mark.parametrize("aggregation", ["sum", "mean", "log"])

@@ -22,6 +22,7 @@ from torch import Tensor
 from goodformer.config.run import Hardware
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.evaluate import Metrics, collect, measure
+from goodformer.engine.memory import keep_freed_memory
 from goodformer.engine.processes import run_processes
 from goodformer.engine.progress import Progress, TensorBoard
 from goodformer.engine.seeds import derive_seed, set_seed
@@ -60,6 +61,7 @@ def train_share(state: Training, hardware: Hardware) -> None:
 def train_epochs(state: Training, hardware: Hardware) -> None:
     """Train, evaluate, record and save, epoch by epoch."""
     torch.set_num_threads(hardware.threads)
+    keep_freed_memory()
     fabric = Fabric(
         accelerator=hardware.accelerator,
         devices=hardware.devices,

@@ -88,7 +88,7 @@ class Side:
 
     Attributes:
         layout: Of the graphs on this side.
-        edges: Edge vectors, or None.
+        edges: Edge vectors, one that all edges share (1, D), or None.
         edge_weight: Weight of every message, A_c = M * A or A_s = (1 - M) * A by default; both in this order where the
             halves are stacked.
         node_weight: Each node's share in the half.
@@ -372,7 +372,7 @@ class GOODFormer(GraphModel):
         both = both or self.predictor_kind == "disentangler" or self.solver == "joint_descent"
         layout, edges = Layout(batch), self.edges(batch)
         if self.edge_vector is not None:
-            edges = self.edge_vector.expand(layout.src.numel(), -1)
+            edges = self.edge_vector[None]
         inputs = self.nodes(batch)
         z = inputs
         for layer in self.trunk:
@@ -463,7 +463,7 @@ class GOODFormer(GraphModel):
         if given is not None:
             weights = [weight * given for weight in weights]
         if both and not self.apart:
-            twice = None if edges is None else torch.cat((edges, edges))
+            twice = edges if edges is None or len(edges) == 1 else torch.cat((edges, edges))
             return [Side(layout.twice(), twice, torch.cat(weights), torch.cat(shares), 2, True)]
         return [
             Side(layout, edges, weight, share, 1, learns or not half)
