@@ -134,3 +134,37 @@ def test_the_mean_of_the_losses_is_torch_cross_entropy() -> None:
     torch.testing.assert_close(
         losses(TASKS["multiclass"], logits, y).mean(), torch.nn.functional.cross_entropy(logits, y)
     )
+
+
+@pytest.fixture(params=list(METHODS))
+def reader(request: pytest.FixtureRequest) -> Method:
+    """A method on a model that reads environments."""
+    torch.manual_seed(0)
+    model = MODELS.build(default_model(request.param), SPEC, dim=16, environments=2, environment_table=64)
+    return METHODS.build(request.param, model, TASKS["multiclass"])
+
+
+def test_environments_are_trained_by_every_method(reader: Method) -> None:
+    data = labelled(reader.task)
+    terms = reader.train().loss(data, epoch=1)  # after the warm-up of methods that infer environments
+    assert all(term.isfinite() for term in terms.values())
+    sum(terms.values()).backward()
+    fused = [name for name, _ in reader.named_parameters() if ".fusion." in name]
+    assert {name.split(".fusion.")[0] for name in fused} == {"model"}  # further networks of a method have none
+    trained = dict(reader.named_parameters())
+    assert all(trained[name].grad is not None and trained[name].grad.abs().sum() > 0 for name in fused)
+
+
+def test_environments_enter_the_prediction_but_not_the_edge_scores(reader: Method) -> None:
+    data = labelled(reader.task)
+    reader.train().loss(data, epoch=1)
+    other = data.clone()
+    other.environments_2 = data.environments_2.roll(1, 0)
+    with torch.no_grad():
+        first, second = (reader.eval().predict(one) for one in (data, other))
+        assert not torch.allclose(first.logits, second.logits, atol=1e-4)
+        if first.edge_scores is not None and second.edge_scores is not None:
+            assert torch.equal(first.edge_scores, second.edge_scores)
+        for g, part in enumerate(graphs()):
+            alone = reader.predict(Batch.from_data_list([part]))
+            torch.testing.assert_close(alone.logits[0], first.logits[g], atol=1e-4, rtol=1e-3)

@@ -7,8 +7,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_undirected
 
-from goodformer.transforms.environments import environments
-from goodformer.transforms.structure import Structure
+from goodformer.transforms import Structure, encode
 
 
 def random_graph(n: int, p: float, generator: torch.Generator) -> Tensor:
@@ -25,7 +24,7 @@ def data(n: int, edge_index: Tensor, generator: torch.Generator, y: Tensor | Non
         edge_attr=torch.randn(edge_index.shape[1], 3, generator=generator),
         cycle_walks_6=torch.rand(n, 6, generator=generator),
         laplacian_8=torch.randn(n, 8, generator=generator) / 4,
-        environments_2=environments(Structure(edge_index, torch.tensor([0, n])), 2),
+        environments_2=encode("environments:2", Structure(edge_index, torch.tensor([0, n]))),
         y=torch.randint(3, (1,), generator=generator) if y is None else y,
         env=torch.randint(3, (1,), generator=generator),
     )

@@ -135,7 +135,7 @@ def test_the_size_of_chunks_changes_nothing(entries: int, monkeypatch: pytest.Mo
 
 
 @settings(max_examples=60, deadline=None)
-@given(random_graph())
+@given(random_graph(12))
 def test_renumbering_the_nodes_changes_no_count(graph: nx.Graph) -> None:
     n = len(graph)
     order = np.random.default_rng(n).permutation(n)

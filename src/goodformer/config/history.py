@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_ENVIRONMENTS: dict[str, Any] = {"environments": 0, "environment_table": 2048, "environment_dropout": 0.0}
+
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("training", None): {"batches": "random"},
     ("model", "goodformer"): {
@@ -22,7 +24,9 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         "encoder_noise": "shared",
         "second_readout": True,
         "explained_by": "first",
+        **_ENVIRONMENTS,
     },
+    **{("model", name): _ENVIRONMENTS for name in ("gin", "gin-vn", "graphormer", "gps", "exphormer")},
     ("method", "goodformer"): {"edge_score": "logits"},
 }
 """Settings added later, by part and name, with the value that stands for what was computed before."""

@@ -108,7 +108,7 @@ class CALPlus(Method):
     def predict(self, batch: Batch) -> Prediction:
         """Return logits and edge scores; only the invariant part is computed."""
         found = self.attend(batch)
-        x_c = self.invariant_branch(found.h, found.node, found.edge, Layout(batch))
+        x_c = self._invariant(found, batch)
         return Prediction(self.invariant_classifier(x_c), found.edge)
 
     def attend(self, batch: Batch) -> Attended:
@@ -117,10 +117,15 @@ class CALPlus(Method):
         ends = torch.cat((h[batch.edge_index[0]], h[batch.edge_index[1]]), 1)  # (E, 2D)
         return Attended(h, self.node_attention(h).softmax(1)[:, 0], self.edge_attention(ends).softmax(1)[:, 0])
 
+    def _invariant(self, found: Attended, batch: Batch) -> Tensor:
+        """Return x_c (B, D)."""
+        x_c = self.invariant_branch(found.h, found.node, found.edge, Layout(batch))
+        return self.model.fuse(x_c, batch, found.node[:, None])
+
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """The four weighted terms; in training the bank and the prototypes are updated."""
         found, layout = self.attend(batch), Layout(batch)
-        x_c = self.invariant_branch(found.h, found.node, found.edge, layout)  # (B, D)
+        x_c = self._invariant(found, batch)  # (B, D)
         x_s = self.variant_branch(found.h, 1 - found.node, 1 - found.edge, layout)
         if self.training:
             self.bank.push(x_s.detach())

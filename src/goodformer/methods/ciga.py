@@ -20,7 +20,6 @@ from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.selection import Part, split
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -74,7 +73,7 @@ class CIGA(Method):
         super().__init__(model, task)
         self.share, self.contrast_weight, self.hinge_weight = share, contrast_weight, hinge_weight
         self.temperature = temperature
-        self.featurizer = fresh_twin(model, dropout=False)
+        self.featurizer = model.twin(dropout=False)
         self.scorer = mlp(2 * model.dim, 4 * model.dim, 1)
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs) if hinge_weight else None
@@ -120,7 +119,7 @@ class CIGA(Method):
 
     def _embed(self, batch: Batch, part: Part) -> Tensor:
         """f of a subgraph (B, D)."""
-        return self.model.readout(self.model(batch, part.edge_weight) * part.node_factor, batch)
+        return self.model.graph_embedding(batch, part.edge_weight, part.node_factor)
 
 
 def contrast(z: Tensor, member: Tensor, temperature: float = 1.0) -> Tensor:

@@ -17,7 +17,6 @@ from goodformer.nn.layout import Layout
 from goodformer.nn.mlp import mlp
 from goodformer.nn.selection import Part, split
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -63,7 +62,7 @@ class DIR(Method):
         super().__init__(model, task)
         self.share, self.intervention_weight, self.growth = share, intervention_weight, growth
         self.variant, self.ramp_epochs = variant, ramp_epochs
-        self.generator = fresh_twin(model, dropout=False)
+        self.generator = model.twin(dropout=False)
         self.scorer = mlp(2 * model.dim, 4 * model.dim, 1)
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs)
@@ -113,4 +112,4 @@ class DIR(Method):
 
     def _embed(self, batch: Batch, part: Part) -> Tensor:
         """f of a subgraph (B, D)."""
-        return self.model.readout(self.model(batch, part.edge_weight) * part.node_factor, batch)
+        return self.model.graph_embedding(batch, part.edge_weight, part.node_factor)

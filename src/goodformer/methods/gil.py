@@ -18,7 +18,6 @@ from goodformer.nn.clustering import k_means, nearest
 from goodformer.nn.extractor import instance_norm
 from goodformer.nn.layout import Layout
 from goodformer.nn.selection import node_factor, straight_through, top_in_batch, top_pairs
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -66,11 +65,11 @@ class GIL(Method):
         self.share, self.penalty_weight, self.clusters = share, penalty_weight, clusters
         self.published = variant == "as_published"
         self.warmup_epochs = 0 if self.published else warmup_epochs
-        self.generator = fresh_twin(model)
+        self.generator = model.twin()
         self.classifier = nn.Linear(model.dim, task.outputs)
         if self.published:
             self.generator.requires_grad_(False)
-            self.variant_model = fresh_twin(model).requires_grad_(False)
+            self.variant_model = model.twin().requires_grad_(False)
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
@@ -121,16 +120,16 @@ class GIL(Method):
 
     def _classify(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
         """w(f(G_I)), (B, C)."""
-        return self.classifier(self.model.readout(self.model(batch, weight) * node_factor(keep, layout), batch))
+        return self.classifier(self.model.graph_embedding(batch, weight, node_factor(keep, layout)))
 
     @torch.no_grad()
     def _variant(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
         """Return embeddings of the variant subgraphs (B, D), without dropout, for deterministic environments."""
         model = self.variant_model if self.published else self.model
         mode = model.training
-        h = model.eval()(batch, weight)
+        rest = model.eval().graph_embedding(batch, weight, node_factor(keep, layout))
         model.train(mode)
-        return model.readout(h * node_factor(keep, layout), batch)
+        return rest
 
 
 def gradient_variance(risks: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:

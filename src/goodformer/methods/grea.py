@@ -16,7 +16,6 @@ from goodformer.nn.layout import Layout
 from goodformer.nn.normalisation import normed_mlp
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -61,7 +60,7 @@ class GREA(Method):
         dim = model.dim
         self.gamma, self.replacement_weight, self.share_weight = share, replacement_weight, share_weight
         self.separator_every = separator_every
-        self.separator = fresh_twin(model)
+        self.separator = model.twin()
         self.gate = normed_mlp(dim, 2 * dim, 1, head_dropout)
         self.predictor = normed_mlp(dim, 2 * dim, task.outputs, head_dropout)
 
@@ -76,7 +75,7 @@ class GREA(Method):
     def predict(self, batch: Batch) -> Prediction:
         """Logits of the invariant part, and edge scores."""
         share = self._share(batch)
-        invariant = sum_nodes(share * self.model(batch), Layout(batch))
+        invariant = self.model.fuse(sum_nodes(share * self.model(batch), Layout(batch)), batch, share)
         return Prediction(self.predictor(invariant), edge_share(share, batch))
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
@@ -84,6 +83,7 @@ class GREA(Method):
         layout, share = Layout(batch), self._share(batch)  # m, (N, 1)
         h = self.model(batch)
         invariant, variant = sum_nodes(share * h, layout), sum_nodes((1 - share) * h, layout)  # r and e, (B, D)
+        invariant = self.model.fuse(invariant, batch, share)
         terms = {
             "removal": mean_loss(self.task, self.predictor(invariant), batch.y),
             "replacement": self.replacement_weight * self._replaced(invariant, variant, batch.y).mean(),

@@ -18,7 +18,6 @@ from goodformer.nn.layout import Layout
 from goodformer.nn.normalisation import normed_mlp
 from goodformer.nn.quantiser import Quantiser
 from goodformer.nn.readout import mean_nodes
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -82,7 +81,7 @@ class IMoLD(Method):
         self.invariance_weight, self.share_weight = invariance_weight, share_weight
         self.commitment_weight, self.gamma, self.scorer_every = commitment_weight, share, scorer_every
         self.quantiser = Quantiser(dim, codes, code_decay)
-        self.scorer = fresh_twin(model)
+        self.scorer = model.twin()
         self.score = normed_mlp(dim, 2 * dim, dim)
         self.mix = normed_mlp(2 * dim, dim, dim, mix_dropout)
         self.classifier = nn.Linear(dim, task.outputs)
@@ -122,7 +121,8 @@ class IMoLD(Method):
         h = self.model(batch)
         code, commitment = self.quantiser(h)
         h = h + code  # H', (N, D)
-        return Separated(share, mean_nodes(h * share, layout), mean_nodes(h * (1 - share), layout), commitment)
+        invariant = self.model.fuse(mean_nodes(h * share, layout), batch, share.mean(1, keepdim=True))
+        return Separated(share, invariant, mean_nodes(h * (1 - share), layout), commitment)
 
     def _share(self, batch: Batch) -> Tensor:
         return self.score(self.scorer(batch)).sigmoid()

@@ -11,7 +11,18 @@ from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import AggregationName, Heads, Inputs, Layers, NormName, Rate, Width
+from goodformer.models.settings import (
+    AggregationName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Heads,
+    Inputs,
+    Layers,
+    NormName,
+    Rate,
+    Width,
+)
 from goodformer.nn.dropout import dropout
 from goodformer.nn.expander import expander_edges
 from goodformer.nn.features import EdgeInput, NodeInput
@@ -87,6 +98,9 @@ class Exphormer(GraphModel):
         virtual_nodes: Annotated[int, Field(ge=0, description="Virtual nodes per graph, connected to all nodes.")] = 1,
         expander_seed: Annotated[int, Field(ge=0, description="Seed of the expander.")] = 0,
         inputs: Inputs = ("laplacian:8",),
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
@@ -99,6 +113,7 @@ class Exphormer(GraphModel):
         self.layers = nn.ModuleList(
             ExphormerLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation) for _ in range(layers)
         )
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""

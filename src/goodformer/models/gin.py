@@ -7,7 +7,16 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import AggregationName, Inputs, Layers, Rate, Width
+from goodformer.models.settings import (
+    AggregationName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Inputs,
+    Layers,
+    Rate,
+    Width,
+)
 from goodformer.nn.dropout import dropout
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.layout import Layout
@@ -35,6 +44,9 @@ class GIN(GraphModel):
         dropout_rate: Rate = 0.5,
         inputs: Inputs = (),
         aggregation: AggregationName = "sum",
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         self.dim = dim
@@ -44,6 +56,7 @@ class GIN(GraphModel):
         self.layers = nn.ModuleList(GINLayer(_mlp(dim), aggregation) for _ in range(layers))
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers))
         self.dropout = dropout(dropout_rate)
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""
@@ -81,12 +94,16 @@ class VirtualNodeGIN(GIN):
         dropout_rate: Rate = 0.5,
         inputs: Inputs = (),
         aggregation: AggregationName = "sum",
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__(
             spec, dim=dim, layers=layers, dropout_rate=dropout_rate, inputs=inputs, aggregation=aggregation
         )
         self.start = nn.Parameter(torch.zeros(1, dim))
         self.update = nn.Sequential(_mlp(dim), nn.BatchNorm1d(dim), nn.ReLU(), dropout(dropout_rate))
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""

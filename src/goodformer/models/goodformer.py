@@ -14,7 +14,18 @@ from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import AggregationName, CombineName, Heads, Inputs, NormName, Rate, Width
+from goodformer.models.settings import (
+    AggregationName,
+    CombineName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Heads,
+    Inputs,
+    NormName,
+    Rate,
+    Width,
+)
 from goodformer.nn.attention import Attention
 from goodformer.nn.disentangler import (
     ConcatHalf,
@@ -26,6 +37,7 @@ from goodformer.nn.disentangler import (
     hide_padding,
 )
 from goodformer.nn.encoder import EdgeSubgraphEncoder, NodeNoise, SubgraphEncoder
+from goodformer.nn.environments import environment_share
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer
 from goodformer.nn.gradient import scale_gradient
@@ -55,7 +67,8 @@ class Disentangled:
         temperature: t_G used, (2, B, H) or (1, B, H).
         plain_entropy: The entropy before any temperature, (2, B, H) or (1, B, H).
         recovered: Recovered positional encodings of the halves, (2, N, k) or (1, N, k).
-        nodes: Node embeddings of the invariant half, (N, D), whose mean over a graph is ``invariant``.
+        nodes: Node embeddings of the invariant half, (N, D), whose mean over a graph is ``invariant`` without the
+            codes of environments.
     """
 
     edge_logits: Tensor
@@ -222,6 +235,9 @@ class GOODFormer(GraphModel):
         entropy_decay: Annotated[
             float, Field(ge=0, lt=1, description="Decay of the running mean of the attention entropy.")
         ] = 0.99,
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
@@ -292,6 +308,7 @@ class GOODFormer(GraphModel):
                 nn.init.zeros_(module.qkv.bias)
                 nn.init.zeros_(module.out.bias)
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
+        self.read_environments(environments, environment_table, environment_dropout)
 
     # ---------------------------------------------------------------- the contract
 
@@ -302,6 +319,16 @@ class GOODFormer(GraphModel):
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """Return the mean over the nodes of each graph (B, D)."""
         return mean_nodes(h, Layout(batch))
+
+    def graph_embedding(
+        self, batch: Batch, edge_weight: Tensor | None = None, node_factor: Tensor | None = None
+    ) -> Tensor:
+        """Return embeddings of the invariant half (B, D)."""
+        found = self.disentangle(batch, both=False, edge_weight=edge_weight)
+        if node_factor is None:
+            return found.invariant
+        weight = found.mask if edge_weight is None else found.mask * edge_weight
+        return self.fuse(self.readout(found.nodes * node_factor, batch), batch, self.shares(batch, weight))
 
     # ---------------------------------------------------------------- the paper, in its order
 
@@ -353,6 +380,8 @@ class GOODFormer(GraphModel):
         if self.node_weights:
             h = [weighted(rows, side.layout, side.node_weight) for rows, side in zip(h, sides, strict=True)]
         pooled = [mean_nodes(rows, side.layout) for rows, side in zip(h, sides, strict=True)]
+        if self.fusion is not None:
+            pooled = self._fuse(pooled, sides, batch[self.fusion.encoding.attribute])
         graphs = _joined(pooled).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
         variant = graphs[1] if both else None
         return Disentangled(
@@ -498,6 +527,16 @@ class GOODFormer(GraphModel):
                         rows = layer(rows, side.layout, side.edges, side.edge_weight, keys)
             outputs.append(rows)
         return outputs
+
+    def _fuse(self, pooled: Sequence[Tensor], sides: Sequence[Side], codes: Tensor) -> list[Tensor]:
+        """Add the codes of environments (N, R + 1) to the embeddings of the halves, each with its share in the half."""
+        assert self.fusion is not None
+        fused = []
+        for z, side in zip(pooled, sides, strict=True):
+            with side.gradient():
+                share = environment_share(side.edge_weight, side.layout, self.fusion.encoding.width)
+                fused.append(z + self.fusion(side.copy(codes), side.layout, share))
+        return fused
 
     def _second(
         self, h: Sequence[Tensor], layout: Layout, edges: Tensor | None, edge_weight: Tensor | None, learns: bool

@@ -9,6 +9,9 @@ from goodformer.models.base import GraphModel
 from goodformer.models.settings import (
     AggregationName,
     CombineName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
     Heads,
     Inputs,
     Layers,
@@ -46,6 +49,9 @@ class GraphGPS(GraphModel):
         aggregation: AggregationName = "sum",
         combine: CombineName = "sum",
         inputs: Inputs = ("laplacian:8",),
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         self.dim = dim
@@ -55,6 +61,7 @@ class GraphGPS(GraphModel):
             GPSLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
             for _ in range(layers)
         )
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""

@@ -12,7 +12,16 @@ from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import Heads, Inputs, Layers, Rate, Width
+from goodformer.models.settings import (
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Heads,
+    Inputs,
+    Layers,
+    Rate,
+    Width,
+)
 from goodformer.nn.attention import NEVER
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.graphormer import Centrality, GraphormerLayer, StructureBias
@@ -59,6 +68,9 @@ class Graphormer(GraphModel):
             Literal["token", "mean"], Field(description="Readout: the graph token, or the mean over nodes.")
         ] = "token",
         inputs: Inputs = (),
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
@@ -73,6 +85,7 @@ class Graphormer(GraphModel):
         self.layers = nn.ModuleList(GraphormerLayer(dim, heads, dropout_rate) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.apply(self._start)
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def _start(self, module: nn.Module) -> None:
         """Initialise weights as in the paper: normal, with a standard deviation that shrinks with depth."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.spec import Encoding, Features, FeatureSpec
 
 
@@ -71,6 +72,8 @@ class NodeInput(nn.Module):
         self.own = embedding(spec.node, dim)
         self.kind = spec.node.kind
         asked = [Encoding.parse(text) for text in inputs]
+        if any(part.name == "environments" for part in asked):
+            raise InputError("environments are codes, not node inputs; set model.environments to their radius instead.")
         read = [Encoding("laplacian", part.width) if part.name == "signnet" else part for part in asked]
         self.encodings = tuple(str(part) for part in read)
         self.attributes = [part.attribute for part in read]

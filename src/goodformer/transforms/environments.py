@@ -32,8 +32,6 @@ MOLECULE = FeatureSpec(Features.categorical(119, 9, 11, 12, 9, 5, 8, 2, 2), Feat
 ELEMENT, DEGREE, CHARGE, HYDROGENS, RING = 0, 2, 3, 4, 8
 """Columns of the atom features that decide the code of radius 0."""
 CHARGE_OFFSET = 5
-REFINEMENTS = 4
-"""Further radii that decide which of several nodes with the same environment keeps it."""
 CHUNK = 2**22
 """Entries of the sparse matrices of one chunk of nodes."""
 
@@ -48,7 +46,8 @@ def environments(graphs: Structure, width: int) -> Tensor:
 
     An environment is `DROPPED` if its set of edges equals that of another one of its graph, of this or a smaller
     radius; larger radii of this node are then dropped, too. Of several nodes with the same set of edges, the one with
-    the smallest code keeps it. Nodes without edges have an environment of radius 0 only.
+    the smallest code keeps it; among equal codes, the first node does. Nodes without edges have an environment of
+    radius 0 only.
 
     Molecules have the identifiers of RDKit's Morgan generator up to radius 3, except for isotopes, which their features
     do not contain: element, degree, hydrogens, charge and ring membership of atoms, type of bonds.
@@ -69,7 +68,7 @@ def environments(graphs: Structure, width: int) -> Tensor:
     for radius in range(1, width + 1):
         nodes = np.flatnonzero(alive)
         sets = _edge_sets(links, nodes, radius)  # uint64
-        order = np.lexsort((_ranks(codes[radius], links)[nodes], codes[radius][nodes], sets))
+        order = np.lexsort((codes[radius][nodes], sets))
         nodes, sets = nodes[order], sets[order]
         new = np.diff(sets, prepend=~sets[:1]) != 0  # the first node of each set
         new &= ~np.isin(sets, seen)
@@ -199,21 +198,6 @@ def _wider(code: Codes, links: _Links, radius: int) -> Codes:
             seed = _combined(seed, _hashed([(pair >> np.uint64(32)).astype(np.uint32), pair.astype(np.uint32)]))
         wider[nodes] = seed
     return wider
-
-
-def _ranks(code: Codes, links: _Links) -> npt.NDArray[np.uint64]:
-    """Return numbers (N,) that depend on a larger radius, to tell nodes with equal codes apart."""
-    rank = code.astype(np.uint64)
-    for _ in range(REFINEMENTS):
-        rank = _scrambled(rank + links.reach @ _scrambled(rank))
-    return rank
-
-
-def _scrambled(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return 64-bit numbers (N,) whose sums say which numbers were added; the finaliser of SplitMix64."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 def _edge_sets(links: _Links, nodes: Ints, radius: int) -> npt.NDArray[np.uint64]:
