@@ -136,7 +136,7 @@ def test_the_mean_of_the_losses_is_torch_cross_entropy() -> None:
     )
 
 
-@pytest.fixture(params=list(METHODS))
+@pytest.fixture(params=[name for name in METHODS if "environments" in MODELS.settings(default_model(name))])
 def reader(request: pytest.FixtureRequest) -> Method:
     """A method on a model that reads environments."""
     torch.manual_seed(0)
