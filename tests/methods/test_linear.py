@@ -58,8 +58,8 @@ def test_folds_hold_whole_environments_of_similar_total_size() -> None:
     env = np.repeat(np.arange(7), [40, 5, 30, 10, 12, 20, 3])
     fold = folds(env)
     assert all(len(np.unique(fold[env == one])) == 1 for one in range(7))
-    assert sorted(np.bincount(fold)) == [40, 40, 40]
-    assert np.bincount(folds(np.zeros(31))).tolist() == [11, 10, 10]  # one environment: graph by graph
+    assert sorted(np.bincount(fold)) == [15, 15, 20, 30, 40]
+    assert np.bincount(folds(np.zeros(31))).tolist() == [7, 6, 6, 6, 6]  # one environment: graph by graph
 
 
 def test_a_sample_has_as_many_of_each_class_as_possible() -> None:

@@ -18,7 +18,7 @@ from goodformer.spec import Task
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Inverse penalties that cross-validation chooses from."""
-FOLDS, SAMPLE, COLUMNS = 3, 5000, 3
+FOLDS, SAMPLE, COLUMNS = 5, 5000, 3
 """Folds of the cross-validation, and the most graphs and binary targets that it looks at."""
 STEPS = 1000
 """Most iterations of the solver."""
