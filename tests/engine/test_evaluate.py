@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
+from torch_geometric.data import Batch
 
 from goodformer.data import Benchmark
 from goodformer.engine.evaluate import collect, evaluate, measure, rocauc, score
@@ -11,6 +12,8 @@ from goodformer.engine.run import build_method
 from goodformer.engine.store import Run
 from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
+from goodformer.methods.base import Prediction
+from goodformer.methods.erm import ERM
 from goodformer.spec import Task
 from tests.engine.tiny import tiny_config
 
@@ -60,9 +63,27 @@ def test_shares_of_two_processes_measure_as_the_whole(explained: Run, benchmark:
     indices = torch.arange(len(graphs))
     parts = [collect(predictor.method, graphs, 8, indices[rank::2]) for rank in range(2)]
     together, whole = measure(benchmark.task, parts), evaluate(predictor.method, graphs)
-    assert whole.keys() == {"accuracy", "loss", "precision_at_10", "edge_auc"}
+    assert whole.keys() == {"accuracy", "loss", "precision_at_10", "precision_at_10_logits", "edge_auc"}
     for name, value in whole.items():
         assert together[name] == pytest.approx(value, abs=1e-4), name
+
+
+class Saturated(ERM):
+    """Scores every edge 1; its logits rank the true edges first."""
+
+    def predict(self, batch: Batch) -> Prediction:
+        return Prediction(self(batch), torch.ones(batch.num_edges), edge_logits=batch.edge_truth.double())
+
+
+def test_logits_rank_edges_that_a_saturated_mask_ties(benchmark: Benchmark) -> None:
+    model, _ = build_method(tiny_config(), benchmark)
+    method, graphs = Saturated(model.model, benchmark.task), benchmark.splits["test"]
+    found = evaluate(method, graphs, batch_size=8)
+    truth, graph = graphs.edge["truth"].double(), graphs.edge_graph
+    true, edges = (torch.zeros(len(graphs)).index_add(0, graph, values.float()) for values in (truth, truth * 0 + 1))
+    assert found["precision_at_10"] == pytest.approx(float((true / edges).mean()))
+    assert found["precision_at_10_logits"] == pytest.approx(float((true.clamp(max=10) / 10).mean()))
+    assert found["edge_auc"] == 0.5
 
 
 def test_no_graph_gives_no_number(benchmark: Benchmark) -> None:

@@ -30,7 +30,8 @@ from tests.engine.tiny import QUIET, Alternating, Noisy, tiny_config
 SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
     "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch processor_seconds_per_epoch commit versions "
-    "wall_seconds peak_memory_mb device machine hardware parameters id splits by_rule config"
+    "wall_seconds peak_memory_mb device machine hardware parameters id splits by_rule config "
+    "precision_at_10_logits curves"
 )
 
 
@@ -94,6 +95,10 @@ def test_edge_metrics_of_the_test_split_reach_the_summary(explained: Run) -> Non
         test["edge_auc"],
     )
     assert 0 <= test["precision_at_10"] <= 1
+    assert explained.summary["precision_at_10_logits"] == test["precision_at_10_logits"]
+    assert explained.summary["curves"]["precision_at_10"] == [
+        pytest.approx(epoch["test"]["precision_at_10"], abs=1e-5) for epoch in explained.epochs
+    ]
 
 
 def test_training_again_returns_at_once(finished: Run, monkeypatch: pytest.MonkeyPatch) -> None:

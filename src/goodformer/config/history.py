@@ -20,6 +20,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         "attention_start": "linear",
         "half": "sum",
         "halves": "together",
+        "message_weight": "mask",
         "encoder": "residual",
         "encoder_noise": "shared",
         "second_readout": True,

@@ -27,7 +27,9 @@ def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: T
     """Return the task's metric under its own name and the mean ``loss``.
 
     If the graphs carry edge truth and the method scores edges, the result also has ``precision_at_10`` and
-    ``edge_auc``. A value that is not defined (only one class, no graph) is None.
+    ``edge_auc``. ``precision_at_10_logits`` ranks the edges by the method's logits instead, if it has them: a mask that
+    saturates in float32 ties edges that the logits still rank. A value that is not defined (only one class, no graph)
+    is None.
 
     Args:
         method: The trained method; its training mode is restored.
@@ -51,7 +53,8 @@ def infer(
 
 def _check_shapes(method: Method, batch: Batch, prediction: Prediction) -> None:
     """Raise an error unless a prediction has one logit per graph and output, and at most one score per edge."""
-    expected = {"logits": (batch.num_graphs, method.task.outputs), "edge_scores": (batch.num_edges,)}
+    edges = (batch.num_edges,)
+    expected = {"logits": (batch.num_graphs, method.task.outputs), "edge_scores": edges, "edge_logits": edges}
     for name, shape in expected.items():
         value = getattr(prediction, name)
         if value is not None and tuple(value.shape) != shape:
@@ -91,6 +94,9 @@ def collect(method: Method, graphs: GraphSet, batch_size: int, indices: Tensor |
             graph = batch.batch[batch.edge_index[0]].cpu()  # (E,)
             precision = graph_precision(scores, truth, graph, batch.num_graphs)  # (B,)
             part |= {"scores": scores, "truth": truth, "precision": precision}
+            if prediction.edge_logits is not None:
+                logits = prediction.edge_logits.detach().cpu()  # (E,)
+                part["logit_precision"] = graph_precision(logits, truth, graph, batch.num_graphs)  # (B,)
         parts.append(part)
     return _joined(parts)
 
@@ -105,6 +111,8 @@ def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
     metrics = {task.metric: score(task, logits, y), "loss": _known(float(loss))}
     if "scores" in outputs:
         metrics["precision_at_10"] = _known(float(outputs["precision"].nanmean()))
+        if "logit_precision" in outputs:
+            metrics["precision_at_10_logits"] = _known(float(outputs["logit_precision"].nanmean()))
         metrics["edge_auc"] = _known(edge_auc(outputs["scores"], outputs["truth"]))
     return metrics
 

@@ -21,6 +21,8 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.engine.selection import RULES, SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 
+EDGE_METRICS = ("precision_at_10", "precision_at_10_logits", "edge_auc")
+"""Metrics of the test graphs' edges in a record; null if the method scores no edges, or has no logits."""
 PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
 
 
@@ -44,14 +46,15 @@ def summarise(
 
     def results(epoch: Mapping[str, Any]) -> dict[str, float | None]:
         scores = {name: epoch.get(split, {}).get(metric) for name, split in SUMMARY_NAMES.items()}
-        return scores | {name: epoch.get("test", {}).get(name) for name in ("precision_at_10", "edge_auc")}
+        return scores | {name: epoch.get("test", {}).get(name) for name in EDGE_METRICS}
 
     def mean(name: str) -> float | None:
         known = [epoch[name] for epoch in epochs if name in epoch]
         return round(statistics.fmean(known), 3) if known else None
 
     under = {rule: epochs[select_epoch(epochs, rule, metric)] for rule in RULES}
-    chosen = under[selection]
+    chosen, each = under[selection], [results(epoch) for epoch in epochs]
+    curves = {name: [_rounded(scores[name]) for scores in each] for name in each[0]}
     return {
         **identity(config, benchmark),
         "epochs": len(epochs),
@@ -67,11 +70,16 @@ def summarise(
         **cost,
         "splits": {split: chosen[split] for split in SPLITS},
         "by_rule": {rule: {"epoch": epoch["epoch"], **results(epoch)} for rule, epoch in under.items()},
+        "curves": {name: values for name, values in curves.items() if any(value is not None for value in values)},
         "versions": versions(),
         "machine": machine(),
         "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),
         "config": config.to_dict(),
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
 
 
 def identity(config: RunConfig, benchmark: Benchmark) -> dict[str, Any]:

@@ -76,7 +76,8 @@ class Side:
     Attributes:
         layout: Of the graphs on this side.
         edges: Edge vectors, one that all edges share (1, D), or None.
-        edge_weight: A_c = M * A or A_s = (1 - M) * A; both in this order where the halves are stacked.
+        edge_weight: Weight of every message, A_c = M * A or A_s = (1 - M) * A by default; both in this order where the
+            halves are stacked.
         node_weight: Each node's share in the half.
         copies: How many halves are stacked here, 1 or 2.
         learns: False where no loss needs the gradient of this side's embedding.
@@ -113,6 +114,9 @@ class GOODFormer(GraphModel):
         these.
     Paper silent on: normalisation, dropout, residuals, how heads are joined into one mask, node inputs, edges without
         features, the layers of h_PSE and w_PSE, which row of E weighs an edge.
+    Published code: it weighs messages through a hook of PyG. PyG 2.0.3, which its environment names, applies a sigmoid
+        to the mask once more, so the preset ``as_published`` has ``message_weight="sigmoid"``; PyG 2.8.1 ignores the
+        hook, and ``none`` gives what the code computes there.
     Differs from the published code: in the preset ``as_published``,
 
         - random node features at evaluation are a fixed function of the graph, not drawn again each time;
@@ -192,6 +196,13 @@ class GOODFormer(GraphModel):
             Literal["together", "apart"],
             Field(description="Both halves in one pass with shared BatchNorm statistics, or each in its own pass."),
         ] = "together",
+        message_weight: Annotated[
+            Literal["mask", "sigmoid", "none"],
+            Field(
+                description="Weight of a half's messages: its mask; sigmoid: the sigmoid of the mask, which lies "
+                "between 0.5 and 0.73; none: 1, so both halves pass messages over the whole graph."
+            ),
+        ] = "mask",
         encoder: Annotated[
             Literal["residual", "edges"],
             Field(description="residual: GIN with residuals, w_PSE an MLP; edges: GINE on edge vectors, w_PSE linear."),
@@ -238,6 +249,7 @@ class GOODFormer(GraphModel):
         self.dim, self.heads = dim, heads
         self.mask_kind, self.kept_share, self.sample = mask, kept_share, sample
         self.values, self.node_weights, self.apart = values, node_weights, halves == "apart"
+        self.message_weight = message_weight
         self.solver, self.entropy_decay = temperature, entropy_decay
         self.nodes, self.edges = NodeInput(spec, dim, inputs), EdgeInput(spec, dim)
         gps = partial(
@@ -409,6 +421,10 @@ class GOODFormer(GraphModel):
         for values, parts in ((mask, weights), (share, shares)) if both else ():
             scaled = values if variant_gradient is None else scale_gradient(values, variant_gradient)
             parts.append(1 - scaled)
+        if self.message_weight == "sigmoid":
+            weights = [weight.sigmoid() for weight in weights]
+        elif self.message_weight == "none":
+            weights = [torch.ones_like(weight) for weight in weights]
         if given is not None:
             weights = [weight * given for weight in weights]
         if both and not self.apart:
