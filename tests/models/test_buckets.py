@@ -19,7 +19,7 @@ from goodformer.models import MODELS
 from goodformer.nn import layout as layouts
 from goodformer.nn.layout import Layout, bucket_widths
 from goodformer.spec import Encoding, Features, FeatureSpec, Task
-from goodformer.transforms import encode
+from goodformer.transforms import Structure, encode
 from tests.nn.graphs import graphs
 
 SPEC = FeatureSpec(Features.categorical(5), Features.categorical(3))
@@ -71,7 +71,7 @@ def batch_of(sizes: tuple[int, ...], encodings: tuple[str, ...]) -> Batch:
     batch = Batch.from_data_list(parts)
     batch.env = torch.zeros(len(sizes), dtype=torch.long)
     for text in encodings:
-        batch[Encoding.parse(text).attribute] = encode(text, batch.edge_index, batch.ptr).double()
+        batch[Encoding.parse(text).attribute] = encode(text, Structure(batch.edge_index, batch.ptr)).double()
     return batch
 
 
