@@ -136,9 +136,9 @@ def test_the_mean_of_the_losses_is_torch_cross_entropy() -> None:
     )
 
 
-@pytest.fixture(params=[
-        name for name in METHODS if name != "blend" and "environments" in MODELS.settings(default_model(name))
-    ])
+@pytest.fixture(
+    params=[name for name in METHODS if name != "blend" and "environments" in MODELS.settings(default_model(name))]
+)
 def reader(request: pytest.FixtureRequest) -> Method:
     """A method on a model that reads environments."""
     torch.manual_seed(0)

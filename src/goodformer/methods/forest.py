@@ -27,7 +27,7 @@ class Forest(CountMethod):
     """
 
     in_words = (
-        "Grows a random forest on counts of substructures, within seconds and without gradients; fit it first, because "
+        "Grows a random forest on counts of substructures, quickly and without gradients; fit it first, because "
         "on small molecular data sets it often beats neural networks."
     )
 
