@@ -11,12 +11,12 @@ from typing import Any
 
 from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
-from goodformer.apply.predict import LISTED, notes_on, problems_of
+from goodformer.apply.predict import LISTED, notes_on
 from goodformer.config.members import with_members
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.benchmarks.table import load_table
+from goodformer.data.benchmarks.table import LabelledFile, load_table
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
@@ -56,6 +56,8 @@ class OwnFile:
         smiles: Column of the SMILES, if there is one.
         split: How test data will differ, see `goodformer.data.splits.splitters.make_split`.
         seed: Seed of the split.
+        val: File of OOD validation rows, if they are not in the first file.
+        test: File of OOD test rows, if they are not in the first file.
     """
 
     path: Path
@@ -63,6 +65,8 @@ class OwnFile:
     smiles: str = "smiles"
     split: str = "auto"
     seed: int = 0
+    val: Path | None = None
+    test: Path | None = None
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -74,7 +78,13 @@ class OwnFile:
             "smiles": self.smiles,
             "split": self.split,
             "seed": self.seed,
+            "val": str(self.val or ""),
+            "test": str(self.test or ""),
         }
+
+    def load(self) -> LabelledFile:
+        """Read the data."""
+        return load_table(self.path, self.smiles, self.target, self.split, self.seed, self.val, self.test)
 
 
 def fit_file(
@@ -120,7 +130,7 @@ def fit_file(
     if any(one.name not in WRITTEN and not one.name.startswith(".") for one in found):
         raise InputError(f"{folder} contains other files; choose a new folder for the model.")
     with fresh_folder(folder):  # fails before training if the folder cannot be written
-        table = load_table(source.path, source.smiles, source.target, source.split, source.seed)
+        table = source.load()
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
         config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides, members)
         check_splits(config, benchmark)  # before the warnings: an error makes them pointless
@@ -138,9 +148,10 @@ def fit_file(
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []
-        problems = problems_of(collection)
+        problems = table.rows.problems()
         report: dict[str, Any] = {
             "file": table.path.name,
+            "files": [list(one) for one in table.split.files],
             "rows": collection.count,
             "graphs": len(collection.graphs),
             "unreadable": len(problems),

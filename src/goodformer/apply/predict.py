@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, separator_note
+from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, reading_notes
+from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
 
@@ -71,7 +72,7 @@ def predict_file(
     report, failure = answers.report(), None
     if report["unreadable"] == report["rows"]:
         reason = str(report["problems"][0]["reason"]).rstrip(".")
-        if Path(path).suffix.lower() == ".jsonl" and model.molecular and LINE.search(reason):
+        if form_of(path) == ".jsonl" and model.molecular and LINE.search(reason):
             reason = f"{path} contains graphs, but the model was trained on molecules; give SMILES or an SDF file"
         failure = f"no row could be read: {reason}."
     return {**report, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
@@ -179,8 +180,8 @@ def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size:
 
 def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None) -> list[str]:
     """Return sentences on how a file was read and on limits of the model's uncertainty."""
-    read = separator_note(path, smiles or model.smiles or "smiles")
-    return [*([read] if read else []), *(model.uncertainty.notes if model.uncertainty else ())]
+    read = reading_notes(path, smiles or model.smiles or "smiles")
+    return [*read, *(model.uncertainty.notes if model.uncertainty else ())]
 
 
 def problems_of(collection: Collection) -> list[dict[str, Any]]:

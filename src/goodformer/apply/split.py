@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goodformer.apply.predict import problems_of
-from goodformer.data.benchmarks.table import check_readable, rejected_sentence
+from goodformer.data.benchmarks.table import read_rows
 from goodformer.data.readers.collection import pick
 from goodformer.data.readers.labels import read_labels
-from goodformer.data.readers.rows import check_apart, read_collection, separator_note
+from goodformer.data.readers.rows import check_apart, reading_notes
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
-from goodformer.data.splits.splitters import check_not_target, make_split, split_note
+from goodformer.data.splits.splitters import check_not_target
 
 
 def split_file(
@@ -24,6 +23,8 @@ def split_file(
     seed: int,
     out: str | Path,
     picture: str | Path | None = None,
+    val: str | Path | None = None,
+    test: str | Path | None = None,
 ) -> dict[str, Any]:
     """Split the rows of a file, save the split, and report how far the training and test rows differ.
 
@@ -35,6 +36,8 @@ def split_file(
         seed: Seed of random choices.
         out: Where to save the split.
         picture: Where to draw it, if anywhere.
+        val: File of OOD validation rows, if any.
+        test: File of OOD test rows, if any.
 
     Returns:
         The report of `goodformer.data.splits.distance.distance_report` with file names and unreadable rows.
@@ -43,24 +46,25 @@ def split_file(
     if picture is not None:
         check_apart(path, picture, "picture")
     check_not_target(how, target)
-    collection, columns = read_collection(path, smiles)
-    check_readable(collection, path)
-    labels = read_labels(pick(columns, target, str(path))) if target else None
+    rows = read_rows(path, smiles, target, val, test)
+    collection = rows.collection
+    labels = read_labels(pick(rows.columns, target, str(path))) if target else None
     y = None if labels is None else labels.y
-    split = make_split(how, collection, columns, y, seed)
+    split, note = rows.split(how, y, seed)
     notes = (
-        separator_note(path, smiles),
+        *reading_notes(path, smiles),
         *(labels.notes if labels else ()),
-        split_note(how, collection, columns),
+        note,
         weak_parts(split, collection, labels),
     )
     report = {
         "file": Path(path).name,
+        "files": [list(one) for one in split.files],
         **distance_report(split, collection, y, seed),
         "class_names": None if labels is None else dict(labels.classes),
         "notes": [note for note in notes if note],
-        "rejected": problems_of(collection),
-        "rejected_sentence": rejected_sentence(collection.rejected, Path(path).name),
+        "rejected": rows.problems(),
+        "rejected_sentence": rows.rejected_sentence(),
         "split": str(out),
         "picture": None if picture is None else str(picture),
     }

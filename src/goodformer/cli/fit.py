@@ -21,9 +21,12 @@ def command(
         str,
         typer.Option(
             help="How new data will differ: scaffold, size, cluster, random, column:NAME, file:PATH. "
-            "auto is scaffold for molecules and size for other graphs."
+            "auto is scaffold for molecules and size for other graphs. A column of the words train, valid and test "
+            "gives these parts."
         ),
     ] = "auto",
+    val: options.ValFile = None,
+    test: options.TestFile = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
     model: options.Model = None,
@@ -54,6 +57,7 @@ def command(
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
       goodformer fit bace.csv --target Class --members 3 -o bace
+      goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
@@ -66,7 +70,7 @@ def command(
         from goodformer.config.run import Hardware
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        source = OwnFile(data, tuple(target), smiles, split, seed)
+        source = OwnFile(data, tuple(target), smiles, split, seed, val, test)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
         shown: list[str] = []
 
@@ -118,10 +122,11 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
+    named = ", ".join(name for _, name, _ in report["files"]) or report["file"]
     if members := report.get("members"):
         each = ", ".join(f"{one['method']} seed {one['seed']} {one['weight']:.2f}" for one in members)
         chosen = f"members and their weights: {each}"
-    title = f"{report['method']} ({report['model']}) fitted to {report['file']}, split by {report['split']}"
+    title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     if baselines:
         chosen += f"\n{' and '.join(baselines)}: baseline{'s' if len(baselines) > 1 else ''} fitted to the same rows"
     columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
@@ -135,4 +140,6 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.problems(report)
     output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
-    typer.echo(f"next:  goodformer predict {report['folder']} NEW{Path(report['file']).suffix} -o answers.csv")
+    typer.echo(
+        f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
+    )

@@ -15,7 +15,14 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or 
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A folder written by goodformer fit, or a run's folder or id.")
 ]
-DataFile = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, Parquet, SDF, JSON lines or a TU folder.")]
+DataFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="CSV, TSV, SMI, Excel, Parquet, SDF, JSON lines (.gz allowed) or a TU folder."),
+]
+ValFile = Annotated[
+    Path | None, typer.Option("--val", metavar="FILE", help="OOD validation rows in a file of their own.")
+]
+TestFile = Annotated[Path | None, typer.Option("--test", metavar="FILE", help="OOD test rows in a file of their own.")]
 Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules.")]
 SmilesAsTrained = Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")]
 Model = Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")]

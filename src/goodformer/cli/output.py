@@ -109,7 +109,8 @@ def problems(report: Mapping[str, Any]) -> None:
         return
     typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
     for problem in report["problems"][:PROBLEMS]:
-        typer.echo(f"  row {problem['row']}: {problem['text']!r}: {problem['reason']}")
+        file = f"{problem['file']} " if "file" in problem else ""
+        typer.echo(f"  {file}row {problem['row']}: {problem['text']!r}: {problem['reason']}")
     if report["unreadable"] > PROBLEMS:
         typer.echo(f"  and {report['unreadable'] - PROBLEMS} more")
 

@@ -18,6 +18,8 @@ def command(
             metavar="HOW", help="What differs: auto, scaffold, size, cluster, random, column:NAME or file:PATH."
         ),
     ] = "auto",
+    val: options.ValFile = None,
+    test: options.TestFile = None,
     smiles: options.Smiles = "smiles",
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
@@ -43,7 +45,7 @@ def command(
     with output.working():
         from goodformer.apply.split import split_file
 
-        report = split_file(data, smiles, target or [], by, seed, out, picture)
+        report = split_file(data, smiles, target or [], by, seed, out, picture, val, test)
     output.document(report) if as_json else _show(report)
 
 

@@ -18,6 +18,16 @@ def file_digest(value: str, settings: Mapping[str, Any]) -> str:
     return value or (digest(path) if path.exists() else "")
 
 
+def val_digest(value: str, settings: Mapping[str, Any]) -> str:
+    """Return the digest as given, or else that of the file ``val`` names; empty if it names none."""
+    return file_digest(value, {"path": settings.get("val")}) if settings.get("val") else value
+
+
+def test_digest(value: str, settings: Mapping[str, Any]) -> str:
+    """Return the digest as given, or else that of the file ``test`` names; empty if it names none."""
+    return file_digest(value, {"path": settings.get("test")}) if settings.get("test") else value
+
+
 def split_digest(value: str, settings: Mapping[str, Any]) -> str:
     """Return the digest as given, or else that of the file ``split`` names; empty if it names none."""
     split = str(settings.get("split") or "")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -17,16 +20,16 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.digest import FILE, digest
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
-from goodformer.data.readers.collection import Collection, pick
+from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick
 from goodformer.data.readers.labels import Labels, read_labels
-from goodformer.data.readers.rows import read_collection
+from goodformer.data.readers.rows import read_collection, reading_notes
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import check_not_target, make_split, split_note
 from goodformer.errors import InputError
 from goodformer.settings import Computed
-from goodformer.spec import Features, FeatureSpec
+from goodformer.spec import SPLITS, Features, FeatureSpec
 
 VERSION = 4
 """Increased when the same file yields different graphs or splits."""
@@ -36,7 +39,9 @@ LISTED = 5
 
 def table(
     *,
-    path: Annotated[str, Field(description="The file: csv, tsv, parquet, sdf, jsonl, or a folder in TU format.")],
+    path: Annotated[
+        str, Field(description="The file: csv, tsv, smi, xlsx, parquet, sdf, jsonl, or a folder in TU format.")
+    ],
     smiles: Annotated[str, Field(description="Column with SMILES, if the file is a table.")] = "smiles",
     target: Annotated[
         str | tuple[str, ...], Field(description="Column of the label, or several columns of binary targets.")
@@ -55,6 +60,18 @@ def table(
         Computed("goodformer.data.digest:split_digest"),
         Field(description="SHA-256 of the split file; computed unless given, and must match."),
     ] = "",
+    val: Annotated[str, Field(description="File of OOD validation rows, with the columns of the first file.")] = "",
+    test: Annotated[str, Field(description="File of OOD test rows, with the columns of the first file.")] = "",
+    val_sha256: Annotated[
+        str,
+        Computed("goodformer.data.digest:val_digest"),
+        Field(description="SHA-256 of the file of OOD validation rows; computed unless given, and must match."),
+    ] = "",
+    test_sha256: Annotated[
+        str,
+        Computed("goodformer.data.digest:test_digest"),
+        Field(description="SHA-256 of the file of OOD test rows; computed unless given, and must match."),
+    ] = "",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
 
@@ -63,7 +80,8 @@ def table(
     changed file.
 
     Splits: domains in the order of ``split``, the first for training, the last for OOD test; ``auto`` uses scaffolds
-        for molecules and sizes for other graphs.
+        for molecules and sizes for other graphs. Parts that are given, by words such as train and test in the column of
+        ``column:NAME`` or by the files ``val`` and ``test``, are kept.
     Input: molecules (atoms and bonds as in PyG's ``from_smiles``), or graphs with the features in the file.
     Label: two values make a binary target, more make classes, several columns make several binary targets.
     Task: binary targets, ROC-AUC; otherwise classes, accuracy.
@@ -75,7 +93,100 @@ def table(
     _check_digest(Path(path), sha256, "the file")
     if split.startswith(FILE):
         _check_digest(Path(split.removeprefix(FILE)), split_sha256, "the split")
-    return load_table(path, smiles, target, split, seed).benchmark()
+    for more, expected in ((val, val_sha256), (test, test_sha256)):
+        if more:
+            _check_digest(Path(more), expected, "the file")
+    return load_table(path, smiles, target, split, seed, val, test).benchmark()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file, or of several files one after the other.
+
+    Attributes:
+        files: The files by part: the first under ``train``, further ones under ``val`` and ``test``.
+        counts: Number of rows of each file.
+        collection: Graphs of the rows.
+        columns: Columns of the rows.
+    """
+
+    files: Mapping[str, Path]
+    counts: tuple[int, ...]
+    collection: Collection
+    columns: Columns
+
+    @property
+    def given(self) -> Tensor | None:
+        """Part of each row (R,) if there are several files."""
+        parts = torch.tensor([SPLITS.index(part) for part in self.files])
+        return None if len(parts) == 1 else parts.repeat_interleave(torch.tensor(self.counts))
+
+    def split(self, how: str, y: Tensor | None, seed: int) -> tuple[Split, str]:
+        """Split the rows, see `make_split`; also return a note on how a column or files were used."""
+        made = make_split(how, self.collection, self.columns, y, seed, given=self.given)
+        if len(self.files) > 1:
+            names = ((part, path.name) for part, path in self.files.items())
+            made = replace(made, files=tuple((*one, rows) for one, rows in zip(names, self.counts, strict=True)))
+        return made, split_note(how, self.collection, self.columns, made, y, self.given)
+
+    def rejected(self) -> dict[str, list[Rejected]]:
+        """Return, by part, the rows of each file that cannot be read, counted from 0 in the file."""
+        ends = list(accumulate(self.counts))
+        found: dict[str, list[Rejected]] = {part: [] for part in self.files}
+        for one in self.collection.rejected:
+            which = bisect_right(ends, one.row)
+            found[list(self.files)[which]].append(replace(one, row=one.row - ends[which] + self.counts[which]))
+        return found
+
+    def problems(self) -> list[dict[str, Any]]:
+        """Return the rows that cannot be read, counted from 1 in each file; with the file if there are several."""
+        return [
+            {
+                **({"file": self.files[part].name} if len(self.files) > 1 else {}),
+                **{"row": one.row + 1, "text": one.text, "reason": one.reason},
+            }
+            for part, rejected in self.rejected().items()
+            for one in rejected
+        ]
+
+    def rejected_sentence(self) -> str:
+        """Return which rows of which file were rejected and why; empty if there are none."""
+        each = (rejected_sentence(some, self.files[part].name) for part, some in self.rejected().items())
+        return " ".join(filter(None, each))
+
+
+def read_rows(
+    path: str | Path,
+    smiles: str = "smiles",
+    needed: Sequence[str] = (),
+    val: str | Path | None = None,
+    test: str | Path | None = None,
+) -> Rows:
+    """Read a file, and further files whose rows are OOD validation and OOD test.
+
+    Args:
+        path: The file.
+        smiles: Column of the SMILES.
+        needed: Columns that every file must have.
+        val: File of OOD validation rows, if any.
+        test: File of OOD test rows, if any.
+    """
+    files = {part: Path(one) for part, one in (("train", path), ("val", val), ("test", test)) if one}
+    parts: list[Collection] = []
+    columns: Columns = {}
+    start = 0
+    for part, file in files.items():
+        collection, read = read_collection(file, smiles)
+        check_readable(collection, file)
+        for name in needed:
+            known_column(name, read, str(file))
+        names = read if part == "train" else columns
+        for name in names:  # a column that only training has is empty elsewhere
+            columns.setdefault(name, []).extend(read.get(name, [None] * collection.count))
+        rejected = tuple(replace(one, row=one.row + start) for one in collection.rejected)
+        parts.append(replace(collection, rows=collection.rows + start, rejected=rejected))
+        start += collection.count
+    return Rows(files, tuple(one.count for one in parts), joined(parts), columns)
 
 
 @dataclass(frozen=True)
@@ -83,46 +194,67 @@ class LabelledFile:
     """The content of a file: graphs, labels and split.
 
     Attributes:
-        path: The file.
+        rows: The rows.
         smiles: Column of the SMILES.
-        collection: Graphs of its rows.
         labels: Labels of the same rows.
         split: Split of the same rows.
         notes: Remarks on how labels and domains were read, one sentence each.
     """
 
-    path: Path
+    rows: Rows
     smiles: str
-    collection: Collection
     labels: Labels
     split: Split
     notes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The file, or that of the training rows."""
+        return self.rows.files["train"]
+
+    @property
+    def collection(self) -> Collection:
+        """Graphs of the rows."""
+        return self.rows.collection
 
     def benchmark(self) -> Benchmark:
         """Return the file as a benchmark."""
         parts = json.dumps([self.split.part.tolist(), self.split.domain.tolist()])
         recipe = {"table": VERSION, "sha256": digest(self.path), "smiles": self.smiles, "target": self.labels.targets}
+        recipe |= {f"{part}_sha256": digest(path) for part, path in self.rows.files.items() if part != "train"}
         recipe |= {"rdkit": molecule.RDKIT, "molecule": molecule.VERSION}
         recipe |= {"split": hashlib.sha256(parts.encode()).hexdigest()}
-        return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe)
+        said = self.rows.rejected_sentence() if len(self.rows.files) > 1 else None
+        return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe, said)
 
 
 def load_table(
-    path: str | Path, smiles: str = "smiles", target: str | Sequence[str] = (), split: str = "auto", seed: int = 0
+    path: str | Path,
+    smiles: str = "smiles",
+    target: str | Sequence[str] = (),
+    split: str = "auto",
+    seed: int = 0,
+    val: str | Path | None = None,
+    test: str | Path | None = None,
 ) -> LabelledFile:
-    """Read a file and its labels, and split it; see `table` for the arguments."""
-    collection, columns = read_collection(path, smiles)
-    check_readable(collection, path)
+    """Read a file, or several, with labels, and split the rows; see `table` for the arguments."""
     targets = (target,) if isinstance(target, str) else target
     check_not_target(split, targets)
-    labels = read_labels(pick(columns, targets, str(path)))
-    made = make_split(split, collection, columns, labels.y, seed)
-    notes = [*labels.notes, split_note(split, collection, columns)]
-    return LabelledFile(Path(path), smiles, collection, labels, made, tuple(filter(None, notes)))
+    rows = read_rows(path, smiles, targets, val, test)
+    labels = read_labels(pick(rows.columns, targets, str(path)))
+    made, note = rows.split(split, labels.y, seed)
+    read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
+    return LabelledFile(rows, smiles, labels, made, tuple(filter(None, (*read, *labels.notes, note))))
 
 
 def assemble(
-    collection: Collection, labels: Labels, split: Split, name: str, domain: str, recipe: Mapping[str, Any]
+    collection: Collection,
+    labels: Labels,
+    split: Split,
+    name: str,
+    domain: str,
+    recipe: Mapping[str, Any],
+    rejected: str | None = None,
 ) -> Benchmark:
     """Return graphs, labels and split as a benchmark; rows without graph, label or split are left out.
 
@@ -133,6 +265,7 @@ def assemble(
         name: Name of the benchmark.
         domain: The attribute that shifts.
         recipe: Everything that decides the graphs. Encodings are cached under it; not if it is empty.
+        rejected: Sentence on rejected rows; by default the first rows of the collection.
     """
     if not collection.count == len(labels.y) == len(split):
         counts = f"{collection.count} rows, {len(labels.y)} labels and {len(split)} split entries"
@@ -143,6 +276,7 @@ def assemble(
     splits = {one: graphs.subset(found) for one, found in places_of(split, collection, labels.y).items()}
     check_training_classes(splits["train"].graph["y"], labels)
     left = len(collection) - sum(map(len, splits.values()))
+    rejected = rejected_sentence(collection.rejected, "the source") if rejected is None else rejected
     unlabelled = f"{counted(left, 'row')} without a label or domain left out." if left else ""
     return Benchmark(
         name=name,
@@ -152,7 +286,7 @@ def assemble(
         task=labels.task,
         features=_of_training(collection.features, splits["train"]),
         num_envs=max(num_envs, 1),
-        notes=" ".join(filter(None, (rejected_sentence(collection.rejected, "the source"), unlabelled))),
+        notes=" ".join(filter(None, (rejected, unlabelled))),
         recipe=dict(recipe),
         domain_names=split.names,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch_geometric.data import Data
 
 from goodformer.data.features import check_values
 from goodformer.data.graphs import both_ways
+from goodformer.data.readers.source import open_text, reading
 from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
@@ -41,26 +43,45 @@ def read_graphs(path: str | Path, features: Features | FeatureSpec | None = None
     return graphs
 
 
-def read_lines(path: str | Path) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON values of a file with their line numbers from 1; empty lines are skipped."""
-    try:
-        with Path(path).open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, _parsed(line, f"{path} line {number}")
-    except FileNotFoundError:
-        raise InputError(f"file {path} not found; give a file with one JSON graph per line.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path} as text ({error}); give a file with one JSON graph per line.") from None
+@dataclass(frozen=True)
+class NotJson:
+    """A line that is not JSON.
+
+    Attributes:
+        text: The line.
+        reason: Why it cannot be read.
+    """
+
+    text: str
+    reason: str
 
 
-def _parsed(line: str, where: str) -> Any:
+def read_lines(path: str | Path, strict: bool = True) -> Iterator[tuple[int, Any]]:
+    """Yield the JSON values of a file with their line numbers from 1; empty lines are skipped.
+
+    Args:
+        path: The file.
+        strict: Whether a line that is not JSON raises an error; otherwise a `NotJson` takes its place.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise InputError(f"file {path} not found; give a file with one JSON graph per line.")
+    with reading(path), open_text(place) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                value = _parsed(line)
+                if strict and isinstance(value, NotJson):
+                    raise InputError(f"{path} line {number} {value.reason}.")
+                yield number, value
+
+
+def _parsed(line: str) -> Any:
     """Return the value of one line."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f'{where} is not JSON ({reason}); write a graph as {{"edges": [[0, 1]]}}.') from None
+        return NotJson(line.strip(), f'is not JSON ({reason}); write a graph as {{"edges": [[0, 1]]}}')
 
 
 def columns_of(row: Any) -> dict[str, Any]:
@@ -71,6 +92,8 @@ def columns_of(row: Any) -> dict[str, Any]:
 
 def check_keys(row: Any, where: str) -> None:
     """Raise an error unless a row is a mapping with valid columns and no mistyped graph key."""
+    if isinstance(row, NotJson):
+        raise InputError(f"{where} {row.reason}.")
     if not isinstance(row, dict):
         raise InputError(f"{where} is not a graph; write it as {EXAMPLE}.")
     for key, value in row.items():

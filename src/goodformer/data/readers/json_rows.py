@@ -1,6 +1,6 @@
 """Rows of a JSON lines file: their columns, and their graphs or the reason why there is none.
 
-A line that is not JSON is an error. A JSON line that is not a valid graph becomes a rejected row.
+A line that is not JSON, or not a valid graph or molecule, becomes a rejected row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from goodformer.data.molecule import Rejected
 from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
-from goodformer.data.readers.json_lines import check_keys, columns_of, graph_of, read_lines
+from goodformer.data.readers.json_lines import NotJson, check_keys, columns_of, graph_of, read_lines
 from goodformer.data.readers.values import plain_of, text_of
 from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
@@ -48,7 +48,7 @@ def survey(path: Path, smiles: str) -> Survey:
     """Read the file once to find its columns and whether it holds graphs or molecules."""
     kinds: dict[str, set[type]] = {}
     graphs = False
-    for _, row in read_lines(path):
+    for _, row in read_lines(path, strict=False):
         graphs = graphs or (isinstance(row, dict) and "edges" in row)
         for name, value in columns_of(row).items():
             kinds.setdefault(name, set())
@@ -69,9 +69,21 @@ def collection(lines: Lines, known: Survey, features: FeatureSpec | None, first:
     """Return the graphs or molecules of some lines; the first line is row ``first``."""
     if known.smiles is None:
         return _graphs(lines, known, features, first)
-    for number, row in lines:
-        check_keys(row, f"{known.path} line {number}")
-    return from_smiles([text_of(row.get(known.smiles)) for _, row in lines], features, first)
+    wrong: dict[int, str] = {}
+    for place, (number, row) in enumerate(lines):
+        try:
+            check_keys(row, f"line {number}")
+        except InputError as error:
+            wrong[place] = str(error).rstrip(".")
+    texts = [None if place in wrong else text_of(row.get(known.smiles)) for place, (_, row) in enumerate(lines)]
+    made = from_smiles(texts, features, first)
+    rejected = tuple(
+        replace(one, text=_shown(lines[one.row - first][1]), reason=wrong[one.row - first])
+        if one.row - first in wrong
+        else one
+        for one in made.rejected
+    )
+    return replace(made, rejected=rejected)
 
 
 def _common(kinds: set[type]) -> type:
@@ -147,5 +159,5 @@ def _none(features: FeatureSpec | None) -> Collection:
 
 def _shown(row: Any) -> str:
     """Return the beginning of a line."""
-    text = json.dumps(row)
+    text = row.text if isinstance(row, NotJson) else json.dumps(row)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

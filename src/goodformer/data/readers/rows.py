@@ -5,36 +5,39 @@ The only file that imports pyarrow. Rows are counted from 0 in objects and from 
 
 from __future__ import annotations
 
-import codecs
 import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
 from goodformer import files
-from goodformer.data.readers import json_rows, sdf, tu_folder
+from goodformer.data.readers import excel, json_rows, sdf, tu_folder
 from goodformer.data.readers.collection import Collection, Columns, check_molecular, from_smiles, joined, known_column
 from goodformer.data.readers.json_lines import read_lines
+from goodformer.data.readers.source import PACKED, encoding_note, form_of
+from goodformer.data.readers.text import (
+    DELIMITERS,
+    SMI,
+    TABLES,
+    chunks,
+    names_note,
+    notes_on_text,
+    smi_parts,
+    table_parts,
+    unique_names,
+)
 from goodformer.data.readers.values import plain_of, text_of
 from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
-SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SPREADSHEETS = (".xlsb", ".xls", ".ods")
 PARQUET = ".parquet"
-TABLES = {**DELIMITERS, ".txt": "\t"}
-"""Field separators by suffix; spreadsheet programs write tab-separated tables as .txt."""
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-"""Field separators that are tried, whatever the suffix."""
-LONGEST_FIELD = 2**27
-"""Longest field in characters; Python's default is 2^17."""
 WHOLE = 2**20
 """Rows per block when a whole file is read, so that its molecules are cached together."""
 MOST_WAITING = 64
@@ -65,11 +68,14 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield the rows of a file and their graphs in blocks of ``size`` rows.
 
-    Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``) hold one SMILES per row; ``.sdf`` one molecule per record, whose
-    properties are the columns; ``.jsonl`` one graph per line (see `goodformer.data.readers.json_lines`) or one molecule
-    under the key that ``smiles`` names. A folder in TU format is read whole; its graph labels are the column ``label``.
+    Tables (``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.xlsx``) hold one SMILES per row; ``.smi`` one SMILES and a
+    name per line; ``.sdf`` one molecule per record, whose properties are the columns; ``.jsonl`` one graph per line
+    (see `goodformer.data.readers.json_lines`) or one molecule under the key that ``smiles`` names. A folder in TU
+    format is read whole; its graph labels are the column ``label``. Text files may be packed (``.csv.gz``).
+
     If the first line of a table contains the wanted column only when split at another separator (comma, semicolon or
-    tab), that separator is used (`separator_note`). Text is UTF-8, or UTF-16 with a byte-order mark.
+    tab), that separator is used. Text is UTF-8, UTF-16 with a byte-order mark, or Windows-1252. Unnamed and repeated
+    columns are renamed. `reading_notes` says all of this.
 
     Args:
         path: The file or folder.
@@ -79,7 +85,7 @@ def read_blocks(
 
     Raises:
         InputError: The file is missing, unsupported or invalid; the message names the row. Molecules that RDKit
-            rejects and JSON lines that are not valid graphs are no errors; their rows are in ``rejected``.
+            rejects and lines that are not JSON or not valid graphs are no errors; their rows are in ``rejected``.
     """
     place = Path(path)
     if place.is_dir():
@@ -120,7 +126,7 @@ Read = Callable[[Path, str, int, FeatureSpec | None], Iterator[Block]]
 
 def _reader(path: Path) -> Read:
     """Return the function that reads files of that suffix."""
-    suffix = path.suffix.lower()
+    suffix, packed = form_of(path), path.name.lower().endswith(PACKED)
     if suffix in PICKLED:
         raise InputError(
             f"{path} is a pickle, which can run arbitrary code when loaded and is not supported; if you trust it, load "
@@ -132,10 +138,12 @@ def _reader(path: Path) -> Read:
             "give that file."
         )
     readers: dict[str, Read] = {
-        **dict.fromkeys((*TABLES, PARQUET), _table_blocks),
+        **dict.fromkeys((*TABLES, SMI, PARQUET, *excel.WORKBOOKS), _table_blocks),
         ".sdf": _sdf_blocks,
         ".jsonl": _json_blocks,
     }
+    if packed and suffix in (PARQUET, *excel.WORKBOOKS):
+        raise InputError(f"{path} is packed twice: {suffix} files are compressed already; unpack it with gunzip.")
     if suffix not in readers:
         known = ", ".join(readers)
         raise InputError(f"{path} has an unsupported format ({suffix or 'no suffix'}); give {known} or a TU folder.")
@@ -145,9 +153,14 @@ def _reader(path: Path) -> Read:
 def _table_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None) -> Iterator[Block]:
     """Yield the rows of a table; its first part is empty, so that a missing column shows even without rows."""
     check_molecular(features, f"{path} holds molecules")
-    parquet = path.suffix.lower() == PARQUET
-    first = 0
-    for columns in _parquet_parts(path, size) if parquet else _text_parts(path, size, smiles):
+    form, first = form_of(path), 0
+    if form == PARQUET:
+        parts = _parquet_parts(path, size)
+    elif form in excel.WORKBOOKS:
+        parts = excel.sheet_parts(path, size)
+    else:
+        parts = (smi_parts if form == SMI else table_parts)(path, size, smiles)
+    for columns in parts:
         known_column(smiles, columns, str(path))
         collection = from_smiles([text_of(value) for value in columns[smiles]], features, first)
         if collection.count:
@@ -155,79 +168,21 @@ def _table_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | No
         first += collection.count
 
 
-# Text -----------------------------------------------------------------------------------------------------------------
-
-
-def separator_note(path: str | Path, smiles: str = "smiles") -> str:
-    """Return a note if a table is not separated as its suffix suggests; otherwise an empty string."""
-    place = Path(path)
-    usual = TABLES.get(place.suffix.lower())
-    if usual is None or not place.is_file() or (found := _delimiter(place, smiles)) == usual:
-        return ""
-    return f"{place.name} is separated by {SEPARATORS[found]}, not by {SEPARATORS[usual]}."
-
-
-def _opened(path: Path) -> IO[str]:
-    """Open a table as text, in the encoding of its byte-order mark or UTF-8."""
-    with path.open("rb") as file:
-        wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    return path.open(encoding="utf-16" if wide else "utf-8-sig", newline="")
-
-
-def _delimiter(path: Path, wanted: str) -> str:
-    """Return the separator: that of the suffix, unless only another one yields the wanted column or any columns."""
-    with _opened(path) as file:
-        line = file.readline()
-    usual = TABLES[path.suffix.lower()]
-    headers = {one: next(csv.reader([line], delimiter=one), []) for one in (usual, *SEPARATORS)}
-    having = [one for one, names in headers.items() if wanted in names]
-    cutting = [one for one, names in headers.items() if len(names) > 1]
-    return (having or cutting or [usual])[0]
-
-
-def _text_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
-    """Yield the columns of a text table, ``size`` rows at a time after an empty part."""
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-    try:
-        with _opened(path) as file:
-            reader = csv.reader(file, delimiter=_delimiter(path, wanted), strict=True)
-            header = _header(next(reader, []), path)
-            for part in chain([[]], _chunks(_fields(reader, len(header), path), size)):
-                yield {name: [row[place] or None for row in part] for place, name in enumerate(header)}
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is neither UTF-8 nor UTF-16 text; save it as CSV UTF-8.") from None
-    except csv.Error as error:
-        raise InputError(f"{path} line {reader.line_num} is not a valid row ({error}); correct its quotes.") from None
-
-
-def _header(names: list[str], path: Path) -> list[str]:
-    """Return the column names; each must be unique and not empty."""
-    if not names:
-        raise InputError(f"{path} is empty; write the column names in its first line.")
-    for place, name in enumerate(names):
-        if not name.strip():
-            raise InputError(f"{path} has no name for column {place + 1}; name every column in the first line.")
-        if name in names[:place]:
-            raise InputError(f"{path} has two columns {name!r}; give every column a unique name.")
-    return names
-
-
-def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
-    """Yield the fields of every row; empty lines are skipped unless the table has a single column."""
-    number = 0
-    for read in reader:
-        row = read or [""] * (width == 1)
-        if not row:
-            continue
-        number += 1
-        if len(row) != width:
-            raise InputError(
-                f"{path} row {number} (line {reader.line_num}) has {len(row)} fields but the first line has {width}; "
-                "correct it, and quote fields that contain the separator."
-            )
-        yield row
+def reading_notes(path: str | Path, smiles: str = "smiles") -> list[str]:
+    """Return sentences on how a file is read, where that is unusual: separator, encoding, sheets, renamed columns."""
+    place, form = Path(path), form_of(path)
+    if not place.is_file():
+        return []
+    if form in (*TABLES, SMI):
+        return notes_on_text(place, smiles)
+    if form in excel.WORKBOOKS:
+        return excel.notes_on_workbook(place)
+    note = ""
+    if form == PARQUET:
+        note = names_note(_parquet_names(place), place)
+    elif form == ".jsonl":
+        note = encoding_note(place)
+    return [note] if note else []
 
 
 # Parquet --------------------------------------------------------------------------------------------------------------
@@ -240,13 +195,21 @@ def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
 
     try:
         with pq.ParquetFile(path) as file:
-            header = _header(file.schema_arrow.names, path)
+            header = unique_names(file.schema_arrow.names, path)
             yield {name: [] for name in header}
             for batch in file.iter_batches(batch_size=size):
                 yield {name: _values(batch.column(place)) for place, name in enumerate(header)}
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(f"cannot read {path} as Parquet ({reason}); write the file again.") from None
+
+
+def _parquet_names(path: Path) -> list[str]:
+    """Return the names of the columns as they are."""
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    names: list[str] = pq.read_schema(path).names
+    return names
 
 
 def _values(column: Any) -> list[Any]:
@@ -266,7 +229,7 @@ def _sdf_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | None
     check_molecular(features, f"{path} contains molecules")
     names = sdf.property_names(path)
     first = 0
-    for records in _chunks(sdf.read_records(path), size):
+    for records in chunks(sdf.read_records(path), size):
         columns: Columns = {sdf.TITLE: [record.title or None for record in records]}
         columns |= {name: [record.properties.get(name) for record in records] for name in names}
         yield Block(first, columns, sdf.collection(records, first))
@@ -277,7 +240,7 @@ def _json_blocks(path: Path, smiles: str, size: int, features: FeatureSpec | Non
     """Yield the graphs or molecules of a JSON lines file with the columns of all lines."""
     known = json_rows.survey(path, smiles)
     first = 0
-    for lines in _chunks(read_lines(path), size):
+    for lines in chunks(read_lines(path, strict=False), size):
         yield Block(first, json_rows.columns(lines, known), json_rows.collection(lines, known, features, first))
         first += len(lines)
 
@@ -289,13 +252,6 @@ def _tu_blocks(path: Path, size: int, features: FeatureSpec | None) -> Iterator[
         rows = range(first, min(first + size, whole.count))
         part = Collection(whole.graphs.subset(rows), whole.features, whole.rows[first : rows.stop], len(rows))
         yield Block(first, {name: values[first : rows.stop] for name, values in columns.items()}, part)
-
-
-def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Yield the items, ``size`` at a time."""
-    left = iter(items)
-    while part := list(islice(left, size)):
-        yield part
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goodformer.data.molecule import FEATURES, featurise_blocks
 from goodformer.data.readers.collection import Collection
-from goodformer.errors import InputError
+from goodformer.data.readers.source import open_bytes, reading
 
 TITLE = "title"
 """Column with the title of each record, unless a property has the same name."""
@@ -35,16 +35,13 @@ class Record:
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file."""
     lines: list[bytes] = []
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if line.rstrip() == END:
-                    yield _record(lines)
-                    lines = []
-                else:
-                    lines.append(line)
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); check the path.") from None
+    with reading(path), open_bytes(path) as file:
+        for line in file:
+            if line.rstrip() == END:
+                yield _record(lines)
+                lines = []
+            else:
+                lines.append(line)
     if any(line.strip() for line in lines):  # the last record may lack its end
         yield _record(lines)
 

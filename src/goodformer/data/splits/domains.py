@@ -82,17 +82,19 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
     More than 20 different numbers or dates are put into 20 bins; equal values share a bin. Rows with a missing value
     have no domain, and neither have a few words among numbers or dates (`goodformer.data.splits.order`).
     """
-    values = _words(name, collection, columns)
+    values = column_words(name, collection, columns)
     measure = order_of(name, filter(None, values)).measure
     return _commonest_first(values, seed) if measure is None else _ascending(values, measure)
 
 
 def column_note(name: str, collection: Collection, columns: Columns | None) -> str:
-    """Return a note on how the values of a column were read; empty if there is nothing to say."""
-    return order_of(name, filter(None, _words(name, collection, columns))).note
+    """Return a note on how the values of a column were read and which are held out."""
+    order = order_of(name, filter(None, column_words(name, collection, columns)))
+    held = f"rows with the last values of column {name!r} are held out."
+    return order.note if order.measure is None else f"{order.note} {held}".strip()
 
 
-def _words(name: str, collection: Collection, columns: Columns | None) -> list[str]:
+def column_words(name: str, collection: Collection, columns: Columns | None) -> list[str]:
     """Return the value of each graph in a column (G), empty if missing."""
     if columns is None:
         raise InputError(

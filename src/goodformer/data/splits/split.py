@@ -67,6 +67,7 @@ class Split:
         names: Name of each domain; empty if domains have no names.
         by: What the domains are, e.g. ``scaffold``.
         env: Environment of each row (R,) if environments differ from domains.
+        files: If rows come from several files: part, name and number of rows of each, in the order of the rows.
     """
 
     part: Tensor
@@ -74,6 +75,7 @@ class Split:
     names: tuple[str, ...] = ()
     by: str = "random"
     env: Tensor | None = None
+    files: tuple[tuple[str, str, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("part", "domain", "env"):
@@ -126,9 +128,10 @@ class Split:
 
     def save(self, path: str | Path) -> None:
         """Write the split as JSON in one step."""
-        value = {"format": FORMAT, "by": self.by, "splits": SPLITS, "names": self.names}
+        value: dict[str, Any] = {"format": FORMAT, "by": self.by, "splits": SPLITS, "names": self.names}
         value |= {"part": self.part.tolist(), "domain": self.domain.tolist()}
         value |= {} if self.env is None else {"env": self.env.tolist()}
+        value |= {"files": self.files} if self.files else {}
         files.write_text(Path(path), json.dumps(value) + "\n")
 
     @classmethod
@@ -158,7 +161,10 @@ def _fields(value: dict[str, Any]) -> dict[str, Any]:
     for name, numbered in numbers.items():
         if not isinstance(numbered, list) or not all(type(number) is int for number in numbered):
             raise ValueError(f"{name} is not a list of integers")
-    return {**numbers, "names": tuple(names), "by": by}
+    sources = tuple(map(tuple, value.get("files", ())))
+    if any([type(one) for one in source] != [str, str, int] for source in sources):
+        raise ValueError("files are not parts, names and numbers of rows")
+    return {**numbers, "names": tuple(names), "by": by, "files": sources}
 
 
 def covariate(

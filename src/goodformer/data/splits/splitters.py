@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,17 @@ from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import labelled
 from goodformer.data.readers.values import counted
-from goodformer.data.splits.domains import Columns, Domains, by_cluster, by_column, by_scaffold, by_size, column_note
+from goodformer.data.splits.domains import (
+    Columns,
+    Domains,
+    by_cluster,
+    by_column,
+    by_scaffold,
+    by_size,
+    column_note,
+    column_words,
+)
+from goodformer.data.splits.given import RANDOM, given_note, word_parts
 from goodformer.data.splits.split import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
 from goodformer.data.splits.twins import same_molecules
 from goodformer.errors import InputError, unknown
@@ -62,6 +72,7 @@ def make_split(
     seed: int = 0,
     outside: Shares = (0.1, 0.1),
     inside: Shares = (0.1, 0.1),
+    given: Tensor | None = None,
 ) -> Split:
     """Split rows into the five parts; whole domains are held out.
 
@@ -73,6 +84,10 @@ def make_split(
     ``file:PATH`` reads a file that `Split.save` wrote, and ``auto`` is scaffold for molecules and size for other
     graphs, or random if these have a single value.
 
+    If the column holds words for parts (`goodformer.data.splits.given`: train, valid, test), or if parts are ``given``,
+    these are kept: valid is val and test is test. id_val and id_test are drawn from train at random, and so is val if
+    no row is given for it.
+
     Args:
         how: One of `SPLITTERS`, or ``auto``.
         collection: The graphs.
@@ -80,7 +95,9 @@ def make_split(
         y: Labels of all R rows (R,) or (R, T); rows without any label are left out.
         seed: Seed of the draws, of the order of equally common domains, and of clusters.
         outside: Intended shares of val and test; 0 leaves one out.
-        inside: Intended shares of id_val and id_test.
+        inside: Intended shares of id_val and id_test; of train if parts are given.
+        given: Part of each row (R,), for example of separate files; a missing val is then drawn from train as ``how``
+            says (``auto``: at random).
 
     Returns:
         The split of all R rows; rows without graph, label or domain are in no part.
@@ -100,13 +117,38 @@ def make_split(
     if not len(usable):
         raise InputError("no row has both a graph and a label; check the input and target columns.")
     request = Request(usable, columns, argument, labels, seed, outside, inside)
+    if given is not None and name != "file":
+        return _given(request, given[usable.rows].numpy(), "file", how)
     return _auto(request) if how == AUTO else SPLITTERS[name](request)
 
 
-def split_note(how: str, collection: Collection, columns: Columns | None) -> str:
-    """Return a note on how the column of a split was read; empty for other splits."""
+def split_note(
+    how: str,
+    collection: Collection,
+    columns: Columns | None,
+    split: Split,
+    y: Tensor | None,
+    given: Tensor | None = None,
+) -> str:
+    """Return a note on how the column of a split was read, or how given parts are used; empty for other splits."""
     name, _, argument = how.partition(":")
-    return column_note(argument, collection, columns) if name == "column" else ""
+    if given is not None and name != "file":
+        cut = RANDOM if how == AUTO else how.replace(":", " ")
+        return given_note("the files give", _counts(given), split, collection, y, cut)
+    if name != "column":
+        return ""
+    parts = word_parts(argument, column_words(argument, collection, columns))
+    if parts is None:
+        return column_note(argument, collection, columns)
+    known = torch.from_numpy(parts)
+    if y is not None:
+        known = torch.where(labelled(y[collection.rows]), known, -1)
+    return given_note(f"column {argument!r} gives", _counts(known), split, collection, y)
+
+
+def _counts(parts: Tensor) -> dict[int, int]:
+    """Count the rows of each part."""
+    return {part: int((parts == part).sum()) for part in (TRAIN, ID_VAL, ID_TEST, VAL, TEST)}
 
 
 def check_not_target(how: str, targets: Sequence[str]) -> None:
@@ -136,14 +178,21 @@ def _file(request: Request) -> Split:
     return split
 
 
+def _column(request: Request) -> Split:
+    """Split by the parts that a column names, or else by its values as domains."""
+    parts = word_parts(request.argument, column_words(request.argument, request.collection, request.columns))
+    if parts is not None:
+        return _given(request, parts, request.argument)
+    domains = by_column(request.argument, request.collection, request.columns, request.seed)
+    return _by_domains(request, domains, request.argument)
+
+
 SPLITTERS: dict[str, Callable[[Request], Split]] = {
     "scaffold": lambda one: _by_domains(one, by_scaffold(one.collection, one.seed), "scaffold"),
     "size": lambda one: _by_domains(one, by_size(one.collection), "size"),
     "cluster": lambda one: _by_domains(one, by_cluster(one.collection, one.seed), "cluster"),
     "random": _random,
-    "column": lambda one: _by_domains(
-        one, by_column(one.argument, one.collection, one.columns, one.seed), one.argument
-    ),
+    "column": _column,
     "file": _file,
 }
 """Ways to split. OOD test has rare scaffolds, large graphs, unusual clusters, or a column's last values."""
@@ -158,6 +207,51 @@ def _auto(request: Request) -> Split:
     if len(domains.names) < 2:
         return _random(request)
     return _by_domains(request, domains, "scaffold" if molecules else "size")
+
+
+def _given(request: Request, parts: Ints, by: str, how: str = AUTO) -> Split:
+    """Keep given parts (G,) and draw from train those that are missing; scaffolds or sizes are the domains.
+
+    Args:
+        request: What to split.
+        parts: Given part of each graph, -1 for none.
+        by: Where the parts come from.
+        how: How val is drawn from train if it is missing.
+    """
+    part, collection = parts.copy(), request.collection
+    train = np.flatnonzero(part == TRAIN)
+    if not len(train):
+        raise InputError(f"no row of the training part ({by}) has a graph and a label; add such rows.")
+    if how != AUTO and (part == VAL).any():
+        raise InputError(f"split {how!r} has no use: OOD validation is given; leave the option out.")
+    draws, twin, y = Draws(request.seed, f"given/{by}"), _twins(collection), request.y
+    if how not in (AUTO, RANDOM):
+        part[train] = _cut_val(request, torch.from_numpy(train), how)
+    elif not (part == VAL).any():
+        _leave(part, {VAL: request.outside[0]}, len(train), y, twin, draws)
+    missing = {one: share for one, share in zip((ID_VAL, ID_TEST), request.inside, strict=True) if one not in parts}
+    if missing:
+        _leave(part, missing, len(train), y, twin, draws)
+    domains = by_size(collection) if collection.molecules is None else by_scaffold(collection, request.seed)
+    return _of_rows(collection, part, domains.number, domains.names, by)
+
+
+def _cut_val(request: Request, train: Tensor, how: str) -> Ints:
+    """Return train or val for each graph of a given training part (g,)."""
+    name, _, argument = how.partition(":")
+    if (
+        name == "column"
+        and word_parts(argument, column_words(argument, request.collection, request.columns)) is not None
+    ):
+        raise InputError(f"both separate files and column {argument!r} give parts; use one of the two.")
+    inner = replace(
+        request,
+        collection=request.collection.subset(train),
+        y=None if request.y is None else request.y[train],
+        outside=(request.outside[0], 0.0),
+        inside=(0.0, 0.0),
+    )
+    return SPLITTERS[name](inner).part[request.collection.rows[train]].numpy()
 
 
 def _by_domains(request: Request, domains: Domains, by: str) -> Split:
