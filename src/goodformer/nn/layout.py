@@ -24,7 +24,7 @@ Squares = list[Tensor]
 """Values of all node pairs: one tensor (b, H, n, n) per bucket; row = target (query), column = source (key)."""
 
 ROW_COST, BUCKET_COST = 50, 10_000
-"""Cost of a padded row and of a bucket in node pairs, found by trying a few values on training steps of Motif graphs."""
+"""Cost of a padded row and of a bucket in node pairs, found by trying a few values on training steps on Motif."""
 
 
 class _Pad(torch.autograd.Function):
