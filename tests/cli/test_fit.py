@@ -87,7 +87,8 @@ def test_metrics_are_those_of_the_rows_of_each_split(fitted: Fitted, command: Co
 def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest.CaptureFixture[str]) -> None:
     report = {
         "metric": "rocauc", "classes": {"y": ["no", "yes"]}, "method": "erm", "model": "gin", "file": "mine.csv",
-        "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 23, "distance": {},
+        "files": [], "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 23,
+        "distance": {},
         "rows": 31, "unreadable": 7, "problems": [{"row": n, "text": f"x{n}", "reason": "why"} for n in range(2, 9)],
         "notes": [], "folder": "mine", "counts": {split: n for n, split in enumerate(SPLITS, 2)},
         "splits": {split: {"rocauc": n / 10} for n, split in enumerate(SPLITS, 2)},
