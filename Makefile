@@ -41,6 +41,7 @@ docs: $(STAMPS)/docs ## Compute the tables from results/ and build the documenta
 	$(BIN)/goodformer runs table --write docs/results.md
 	$(BIN)/goodformer reproduce --page docs/reproduce.md
 	$(BIN)/goodformer reproduce --page README.md
+	$(BIN)/goodformer reproduce --verdicts docs/verdicts.md
 	$(BIN)/goodformer uncertainty --records results/sureness.jsonl --write docs/uncertainty.md
 	$(BIN)/zensical build --clean
 

@@ -4,7 +4,7 @@ Run from the root of the repository:
 
   python -m benchmarks.speed --quick
   python -m benchmarks.speed -o benchmarks/latest.json --page docs/benchmarks.md
-  python -m benchmarks.speed --batches drugood -o benchmarks/batches.json --page docs/training.md
+  python -m benchmarks.speed --buckets drugood -o benchmarks/buckets.json --page docs/training.md
   python -m benchmarks.speed --from benchmarks/latest.json --page docs/benchmarks.md
 
 Two pieces of work that are compared take turns (one step of the first, one step of the second, and so on), and their
@@ -48,6 +48,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine.batches import EpochBatches
+from goodformer.engine.memory import keep_freed_memory
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.errors import InputError
@@ -56,8 +57,9 @@ from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
+from goodformer.nn import layout
 from goodformer.spec import SPLITS, Encoding, Task
-from goodformer.transforms import encode
+from goodformer.transforms import Structure, encode
 
 BASIS = {"name": "good-motif", "domain": "basis"}
 PUBLISHED = {"basis": 30.0, "size": 48.0}
@@ -97,8 +99,9 @@ FULL, QUICK = Scale(), Scale(rounds=5, generated=3000, nodes=(20, 50, 100))
 def measure(scale: Scale = FULL) -> dict[str, float]:
     """Measure everything and return the values by name; each part is printed to the error stream when it is done."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # as in training
     results: dict[str, float] = {}
-    for part in (generation, ratios, temperature_share, memory_ratio, node_scaling, molecule_rates):
+    for part in (generation, ratios, competitors, temperature_share, memory_ratio, node_scaling, molecule_rates):
         fresh = part(scale)
         results |= fresh
         print(*(f"  {name}: {value:.3g}" for name, value in fresh.items()), sep="\n", file=sys.stderr, flush=True)
@@ -183,15 +186,15 @@ def graphgps(bench: Benchmark) -> Method:
     return METHODS.build("erm", MODELS.build("gps", bench.features, layers=4, **shared), bench.task)
 
 
-def trainer(method: Method, batches: Sequence[Batch]) -> Callable[[], None]:
-    """Return a function that makes one optimiser step on the next batch."""
+def trainer(method: Method, batches: Sequence[Batch], epoch: int = 0) -> Callable[[], None]:
+    """Return a function that makes one optimiser step of an epoch on the next batch."""
     optimiser = torch.optim.Adam(method.parameters(), lr=1e-4, fused=True)
     endless = itertools.cycle(batches)
 
     def step() -> None:
         method.train()
         optimiser.zero_grad()
-        torch.stack(list(method.loss(next(endless), 0).values())).sum().backward()
+        torch.stack(list(method.loss(next(endless), epoch).values())).sum().backward()
         optimiser.step()
 
     return step
@@ -228,7 +231,7 @@ def generation(scale: Scale) -> dict[str, float]:
         start = time.perf_counter()
         for part in bench.splits.values():
             for encoding in encodings:
-                encode(encoding, part.edge_index, part.node_ptr)
+                encode(encoding, part.structure())
         encoded = time.perf_counter() - start
         seconds, each = made * 30000 / scale.generated, 1000 * encoded / scale.generated
         results[f"generate_{domain}_seconds"] = seconds
@@ -271,6 +274,25 @@ def ratios(scale: Scale) -> dict[str, float]:
     }
 
 
+def competitors(scale: Scale) -> dict[str, float]:
+    """Compare the training time per graph of the paper's methods on GIN with that of ERM, each with its own batch size.
+
+    The epoch is the second one: GIL's first knows no environments, and GREA and iMoLD train their main part.
+    """
+    bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
+    train, steps, sizes = bench.splits["train"], [], []
+    for name in ("erm", *page.COMPETITORS):
+        method = fresh(bench, BASIS, name, "gin").method
+        chosen = {id(parameter) for parameter in method.trainable(1)}
+        for parameter in method.parameters():
+            parameter.requires_grad_(parameter.requires_grad and id(parameter) in chosen)
+        sizes.append(min(configure(BASIS, name, "gin").training.batch_size, len(train) // 2))
+        steps.append(trainer(method, _batches(train, sizes[-1], 2), epoch=1))
+    seconds = interleaved(max(scale.rounds // 2, 1), *steps)
+    erm, *others = (time / size for time, size in zip(seconds, sizes, strict=True))
+    return {f"epoch_over_erm_{name}": other / erm for name, other in zip(page.COMPETITORS, others, strict=True)}
+
+
 def temperature_share(scale: Scale) -> dict[str, float]:
     """Measure the share of inference spent on the exact temperature at 150 nodes, after training on small graphs."""
     bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
@@ -302,7 +324,7 @@ def ladders(nodes: int, count: int, encodings: Sequence[str]) -> Batch:
         env=torch.zeros(count, dtype=torch.long),
     )
     for text in encodings:
-        batch[Encoding.parse(text).attribute] = encode(text, batch.edge_index, batch.ptr)
+        batch[Encoding.parse(text).attribute] = encode(text, Structure(batch.edge_index, batch.ptr))
     return batch
 
 
@@ -352,12 +374,12 @@ def molecules(smiles: Sequence[str] = DRUGS) -> Benchmark:
     return Benchmark("drugs", "none", "none", dict.fromkeys(SPLITS, marked), task, FEATURES, 4)
 
 
-def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
-    """Time a GOODFormer step with random batches and with batches of similar graph sizes, in processor seconds.
+def bucket_gain(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) -> dict[str, float]:
+    """Time GOODFormer steps with buckets of similar size and padded to the largest graph, in processor seconds.
 
-    The result also holds the number of training graphs used and the nodes of the median and the largest one. Batches of
-    similar sizes differ much from each other, so all batches of an epoch are timed; of the random ones, one in
-    ``every``. `measure` leaves this out, because sizes differ much in real data only.
+    Of the random batches of an epoch, one in ``every`` is timed, first one way, then the other. The result also holds
+    the number of training graphs used and the nodes of the median and the largest one. `measure` leaves this out,
+    because sizes differ much in real data only.
     """
     torch.set_num_threads(1)
     bench = load_benchmark(**dataset)
@@ -365,18 +387,20 @@ def batch_orders(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6)
     some = torch.randperm(len(bench.splits["train"]), generator=torch.Generator().manual_seed(0))[:graphs]
     method, ready = fitted.method.float(), fitted.prepare(bench.splits["train"].subset(some))
     ready = ready.in_precision(torch.float)
-    size = configure(dataset).training.batch_size
-    orders = [EpochBatches(len(ready), size, sizes=sizes) for sizes in (None, ready.sizes)]
-    seconds: list[list[float]] = [[], []]
-    for number, batches in enumerate(zip(*orders, strict=True)):
-        for kept, indices in zip(seconds, batches, strict=True):
-            if kept is seconds[1] or number % every == 0:
-                start = time.process_time()
-                trainer(method, [ready.batch(indices)])()
-                kept.append(time.process_time() - start)
-    random, by_size = map(statistics.mean, seconds)
+    seconds: dict[str, list[float]] = {"padded": [], "buckets": []}
+    usual = layout.BUCKET_COST
+    for indices in itertools.islice(EpochBatches(len(ready), configure(dataset).training.batch_size), 0, None, every):
+        for name, cost in (("padded", sys.maxsize), ("buckets", usual)):
+            layout.BUCKET_COST = cost
+            try:
+                step, start = trainer(method, [ready.batch(indices)]), time.process_time()
+                step()
+                seconds[name].append(time.process_time() - start)
+            finally:
+                layout.BUCKET_COST = usual
+    padded, buckets = (statistics.mean(kept) for kept in seconds.values())
     sizes = {"graphs": len(ready), "median_nodes": int(ready.sizes.median()), "largest_nodes": int(ready.sizes.max())}
-    return {**sizes, "step_random": random, "step_by_size": by_size, "random_over_by_size": random / by_size}
+    return {**sizes, "step_padded": padded, "step_buckets": buckets, "padded_over_buckets": padded / buckets}
 
 
 def memory_ratio(scale: Scale) -> dict[str, float]:
@@ -430,7 +454,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Parse the command line, measure or read a record, and write what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller data")
-    parser.add_argument("--batches", metavar="DATASET", help="only compare random batches with batches by size")
+    parser.add_argument("--buckets", metavar="DATASET", help="only compare buckets with padding to the largest graph")
     parser.add_argument("--from", dest="source", type=Path, help="read this record instead of measuring")
     parser.add_argument("-o", "--out", type=Path, help="write the record to this JSON file")
     parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
@@ -440,9 +464,9 @@ def main(words: Sequence[str] | None = None) -> int:
             record = files.read_json(given.source)
         else:
             about: dict[str, Any] = {"quick": given.quick}
-            if given.batches:
-                about["dataset"] = {"name": given.batches}
-                found = batch_orders(about["dataset"], 600 if given.quick else 3000)
+            if given.buckets:
+                about["dataset"] = {"name": given.buckets}
+                found = bucket_gain(about["dataset"], 600 if given.quick else 3000)
             else:
                 found = measure(QUICK if given.quick else FULL)
             record = {

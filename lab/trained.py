@@ -113,7 +113,7 @@ def grown(base: str, nodes: int, graphs: int, seed: int = 0) -> GraphSet:
 def with_encodings(method: Method, graphs: GraphSet) -> GraphSet:
     """Attach the encodings that a method reads."""
     for text in method.encodings:
-        graphs = graphs.with_node(Encoding.parse(text).attribute, encode(text, graphs.edge_index, graphs.node_ptr))
+        graphs = graphs.with_node(Encoding.parse(text).attribute, encode(text, graphs.structure()))
     return graphs
 
 
@@ -135,7 +135,7 @@ def watched(model: GOODFormer) -> Iterator[list[dict[str, Tensor]]]:
     """Collect the statistics of `attention`, one entry per batch, while graphs of one size pass through the model."""
     seen: list[dict[str, Tensor]] = []
     target = model.mean_entropy[0]
-    handle = model.scores.register_forward_hook(lambda layer, given, scores: seen.append(attention(scores, target)))
+    handle = model.scores.register_forward_hook(lambda layer, given, scores: seen.append(attention(scores[0], target)))
     try:
         yield seen
     finally:

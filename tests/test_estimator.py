@@ -62,6 +62,31 @@ def test_scikit_learns_checks_that_need_no_table_of_numbers_pass(check: Callable
     check("GraphClassifier", GraphClassifier())
 
 
+def test_members_pass_the_same_checks_and_are_kept(tmp_path: Path) -> None:
+    results = estimator_checks.check_estimator(GraphClassifier(members=2), on_skip=None, on_fail=None)
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+    smiles, labels = molecules()
+    some = GraphClassifier(**{**FAST, "epochs": 1, "members": 2}).fit(smiles, labels)
+    assert clone(some).get_params()["members"] == 2
+    assert some.model_.members == 2
+    shares = some.predict_proba(smiles)
+    assert np.allclose(shares.sum(1), 1)
+    assert some.spread(smiles).max() > 0
+    again = GraphClassifier.load(some.save(tmp_path / "model"))
+    assert (again.predict_proba(smiles) == shares).all()
+    assert (pickle.loads(pickle.dumps(some)).predict_proba(smiles) == shares).all()
+
+
+@pytest.mark.parametrize("members", [0, 101, 2.5, "two"])
+def test_a_number_of_members_that_cannot_be_is_refused(members: object) -> None:
+    with pytest.raises(InputError, match="members"):
+        GraphClassifier(**{**FAST, "members": members}).fit(*molecules())
+
+
+def test_one_member_has_no_spread(fitted: GraphClassifier) -> None:
+    assert (fitted.spread(molecules()[0][:5]) == 0).all()
+
+
 def test_scikit_learn_has_no_other_check_for_this_input() -> None:
     results = estimator_checks.check_estimator(GraphClassifier(), on_skip=None, on_fail=None)
     assert results
@@ -150,6 +175,16 @@ def test_cross_validation_grid_search_and_pipelines_work() -> None:
     assert search.best_params_["method"] in ("erm", "gsat")
     line = make_pipeline(FunctionTransformer(lambda texts: [text.strip() for text in texts]), some)
     assert line.fit([f" {one} " for one in smiles], labels).predict(smiles).shape == (len(smiles),)
+
+
+@pytest.mark.parametrize("method", ["forest", "linear"])
+def test_baselines_are_methods_like_any_other(method: str) -> None:
+    smiles, labels = molecules()
+    made = GraphClassifier(method, split="random").fit(smiles, labels)
+    assert made.score(smiles, labels) > 0.95
+    assert len(made.history_) == 1
+    unlike = made.domain_score(["[Na+].[Cl-]", "FC(F)(F)C(F)(F)C(F)(F)S(=O)(=O)O", "B1OB(O)OB1C#CC#C"])
+    assert unlike.mean() > made.domain_score(smiles[::16]).mean() + 0.2
 
 
 def test_the_unlike_is_outside_and_the_like_is_not(fitted: GraphClassifier) -> None:

@@ -49,6 +49,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         preset: Name of a preset of the method.
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
+        members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
         validation: Share of the graphs in each held-out set.
         standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or
@@ -75,6 +76,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         preset: str = "default",
         settings: Mapping[str, Any] | None = None,
         epochs: int | None = None,
+        members: int | None = None,
         split: str = "auto",
         validation: float = 0.1,
         standardise: str = "none",
@@ -85,7 +87,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         verbose: bool = False,
     ) -> None:
         self.method, self.model, self.preset, self.settings = method, model, preset, settings
-        self.epochs, self.split, self.validation = epochs, split, validation
+        self.epochs, self.members, self.split, self.validation = epochs, members, split, validation
         self.standardise, self.node_attributes, self.edge_attributes = standardise, node_attributes, edge_attributes
         self.random_state, self.device, self.verbose = random_state, device, verbose
 
@@ -109,6 +111,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         labels, kind = encode_labels(y, len(collection.graphs))
         if not 0 < self.validation < 0.5:
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
+        if self.members is not None and not (isinstance(self.members, int) and 1 <= self.members <= 100):
+            raise InputError(f"members = {self.members!r} is not accepted; give an integer from 1 to 100.")
         shares = (self.validation, 0.0)
         split = make_split(self.split, collection, y=labels.y, seed=self.random_state, outside=shares, inside=shares)
         if env is not None:
@@ -126,7 +130,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": fingerprint(benchmark)}
         seed = self.random_state
-        config = configure_fit(benchmark, dataset, self.method, self.model, self.preset, seed, overrides)
+        config = configure_fit(benchmark, dataset, self.method, self.model, self.preset, seed, overrides, self.members)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
@@ -163,6 +167,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         flags = self._predictions(X).outside
         assert flags is not None
         return flags.numpy()
+
+    def spread(self, X: Sequence[Any]) -> Array:
+        """Return the standard deviation of the members' probabilities (B,); zero if there is one member."""
+        found = self._predictions(X)
+        return np.zeros(len(found)) if found.spread is None else found.spread.double().numpy()
 
     def explain(self, X: Sequence[Any], folder: str | Path, k: int | None = None) -> dict[str, Any]:
         """Write pictures and edge scores into a folder; return the content of the file of scores."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -22,7 +22,7 @@ from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
-from goodformer.methods.base import Method, class_scores
+from goodformer.methods.base import SPREAD, Method, class_scores
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import observe_batch, sample
@@ -48,6 +48,7 @@ class Predictions:
         calibrated: Calibrated probabilities, (B, C). This and the following are None for a model without uncertainty.
         domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
         outside: Whether a graph lies outside the domain of the training graphs, (B,).
+        spread: Standard deviation of the members' probabilities, (B,); None if the method has no members.
     """
 
     logits: Tensor
@@ -57,6 +58,7 @@ class Predictions:
     calibrated: Tensor | None = None
     domain_score: Tensor | None = None
     outside: Tensor | None = None
+    spread: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -117,7 +119,8 @@ class FittedModel:
         attributes: Attributes | None = None,
     ) -> None:
         self.method, self.file, self.uncertainty = method.eval(), file, uncertainty
-        self.to(next(method.parameters()).device)
+        self._types = {name: value.dtype for name, value in _tensors(method)}  # as trained and stored
+        self.to(method.device)
         self.task: Task = file.task
         self.features: FeatureSpec = file.features
         self.label_kind, self.standardise, self.reader = label_kind, standardise, reader
@@ -146,6 +149,11 @@ class FittedModel:
         from goodformer.data.molecule import FEATURES  # loads RDKit
 
         return self.features == FEATURES
+
+    @property
+    def members(self) -> int:
+        """The number of methods that predict together; 1 unless the method is a blend."""
+        return max(len(self.file.members), 1)
 
     # ------------------------------------------------------------------------------------------ on disk
 
@@ -200,8 +208,8 @@ class FittedModel:
             meaning |= {} if self.attributes is None else {"attributes": asdict(self.attributes)}
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
         state = self.method.state_dict()
-        single = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
-        self.file = save_weights(place, self.file, single)
+        stored = {name: value.to(self._types[name]) for name, value in state.items()}
+        self.file = save_weights(place, self.file, stored)
         if self.uncertainty:
             self.uncertainty.save(place, self.file.sha256)
         return place
@@ -210,10 +218,25 @@ class FittedModel:
         """Move the weights to a device, where predictions are then computed.
 
         The CPU computes in double precision: in single precision, the other graphs of a batch change the fifth digit of
-        a probability. Weights are stored in single precision.
+        a probability. Weights are stored as they were trained.
         """
-        self.method.to(device, torch.double if torch.device(device).type == "cpu" else torch.float)
+        self.method.to(device)
+        if self.precision is torch.double:
+            self.method.double()
+        else:
+            self._as_trained(self.method)
         return self
+
+    @property
+    def precision(self) -> torch.dtype:
+        """Type of the floating-point numbers in predictions, see `to`."""
+        return torch.double if self.method.device.type == "cpu" else torch.float
+
+    def _as_trained(self, method: Method) -> Method:
+        """Give every weight the type that it had in training."""
+        for name, value in _tensors(method):
+            value.data = value.data.to(self._types[name])
+        return method
 
     # ------------------------------------------------------------------------------------------ on graphs
 
@@ -231,11 +254,14 @@ class FittedModel:
         logits: list[Tensor] = []
         scores: list[Tensor] = []
         unusual: list[Tensor] = []
+        spread: list[Tensor] = []
         for places, batch, prediction in infer(self.method, ready, batch_size):
             order.append(places)
             logits.append(prediction.logits.detach().float().cpu())
             if prediction.edge_scores is not None:
                 scores += prediction.edge_scores.detach().float().cpu().split(ready.edge_ptr.diff()[places].tolist())
+            if SPREAD in prediction.signals:
+                spread.append(prediction.signals[SPREAD].detach().float().cpu())
             if known:
                 unusual.append(known.unusual(observe_batch(self.method, batch, prediction, known.embeds)))
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
@@ -244,11 +270,12 @@ class FittedModel:
         return Predictions(
             z,
             class_scores(self.task, z),
-            z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
+            known.classes(z) if known else z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
             [scores[place] for place in back.tolist()] if scores else None,
             None if known is None else known.probabilities(z),
             None if known is None or raw is None else known.domain_score(raw),
             None if known is None or raw is None else known.outside(raw),
+            torch.cat(spread)[back] if spread else None,
         )
 
     @torch.no_grad()
@@ -278,7 +305,7 @@ class FittedModel:
         ready = self.prepare(graphs).in_precision(torch.float)
         if "y" not in ready.graph:
             raise InputError("the graphs have no labels; attach y to every graph, or use predict.")
-        return evaluate(deepcopy(self.method).float(), ready, batch_size)
+        return evaluate(self._as_trained(deepcopy(self.method)), ready, batch_size)
 
     def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
         """Fit calibration, domain score and conformal sets to held-out graphs, see `Uncertainty.fit`."""
@@ -314,8 +341,8 @@ class FittedModel:
         for text in self.method.encodings:
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
-                ready = ready.with_node(attribute, encode(text, ready.edge_index, ready.node_ptr))
-        return ready.in_precision(next(self.method.parameters()).dtype)
+                ready = ready.with_node(attribute, encode(text, ready.structure(self.features)))
+        return ready.in_precision(self.precision)
 
     def _set_of(self, graphs: Sequence[Any]) -> GraphSet:
         """Return a list of graphs as a set, PyG graphs with all their attributes."""
@@ -344,3 +371,9 @@ class _Meaning:
 def target_names(targets: int) -> tuple[str, ...]:
     """Return names for targets that have none."""
     return ("label",) if targets == 1 else tuple(f"label_{place}" for place in range(targets))
+
+
+def _tensors(method: Method) -> Iterator[tuple[str, Tensor]]:
+    """Yield every weight and buffer of a method with its name."""
+    yield from method.named_parameters()
+    yield from method.named_buffers()

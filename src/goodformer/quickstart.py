@@ -20,8 +20,10 @@ from goodformer.report.table import Cell, Table
 
 DATASET: dict[str, Any] = {"name": "good-motif", "domain": "basis", "shift": "covariate"}
 BUDGET = "quickstart"
+ERM_SETTINGS = ("training.epochs=5", "training.drop_last=false")
+"""The 12,000 training graphs fill their batches, so none is left to skip."""
 ROWS = (
-    replace(row("erm", "good-motif"), title="ERM on GIN (the paper's baseline)", overrides=("training.epochs=5",)),
+    replace(row("erm", "good-motif"), title="ERM on GIN (the paper's baseline)", overrides=ERM_SETTINGS),
     replace(row("goodformer", "good-motif"), overrides=("training.epochs=3",)),
 )
 EXPLAINED = "goodformer"

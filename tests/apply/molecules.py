@@ -62,12 +62,16 @@ def write_table(path: Path, bad: bool = True) -> list[dict[str, str]]:
 
 
 def untrained(
-    method: str = "erm", model: str = "gin", task: Task | None = None, classes: dict[str, Any] | None = None
+    method: str = "erm",
+    model: str = "gin",
+    task: Task | None = None,
+    classes: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> FittedModel:
-    """A model of molecules with random weights."""
+    """A model of molecules with random weights; ``settings`` are those of the model."""
     torch.manual_seed(0)
     file = ModelFile(
-        model={"name": model, "dim": 16},
+        model={"name": model, "dim": 16, **settings},
         method={"name": method},
         features=FEATURES,
         task=task or Task("binary", 1, "rocauc"),

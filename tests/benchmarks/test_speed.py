@@ -18,6 +18,7 @@ from benchmarks import page, speed
 from benchmarks.drugs import DRUGS
 from goodformer.data import load_benchmark
 from goodformer.data.molecule import featurise
+from goodformer.nn import layout as layouts
 from goodformer.nn.layout import Layout
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,21 @@ def test_every_value_of_the_table_is_measured(monkeypatch: pytest.MonkeyPatch) -
     assert all(value >= 0 for value in results.values())
     assert results["memory_512_over_64"] == 8
     assert 0 <= results["temperature_share_150"] < 1
+
+
+def test_competitors_are_compared_with_erm_per_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If every step takes one second, a method with a batch twice as large costs half as much per graph."""
+    ran: list[int] = []
+
+    def one_second(rounds: int, *works: Callable[[], object]) -> list[float]:
+        ran.append(len(works))
+        return [1.0] * len(works)
+
+    monkeypatch.setattr(speed, "interleaved", one_second)
+    found = speed.competitors(speed.Scale(graphs=1000))  # 600 training graphs
+    assert ran == [10]
+    assert found["epoch_over_erm_gsat"] == 1
+    assert found["epoch_over_erm_cal-plus"] == 32 / 256
 
 
 def test_rates_count_all_molecules(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,24 +118,28 @@ def test_drugs_are_different_molecules() -> None:
     assert 20 < float(found.graphs.sizes.double().mean()) < 30
 
 
-def test_random_batches_and_batches_by_size_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step takes as many seconds as its largest graph has nodes."""
+def test_buckets_and_padding_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step takes as many seconds as its buckets have padded rows."""
     now = [0.0]
     order: list[int] = []
 
     def train(method: object, batches: list[Batch]) -> Callable[[], None]:
         def step() -> None:
-            order.append(batches[0].num_graphs)
-            now[0] += int(batches[0].ptr.diff().max())
+            buckets = Layout(batches[0]).buckets
+            order.append(len(buckets))
+            now[0] += sum(bucket.mask.numel() for bucket in buckets)
 
         return step
 
     monkeypatch.setattr(speed, "trainer", train)
     monkeypatch.setattr(time, "process_time", lambda: now[0])
-    found = speed.batch_orders({"name": "good-motif", "domain": "size", "graphs": 600}, graphs=320, every=2)
-    assert len(order) == 5 + 3
-    assert found["step_random"] > found["step_by_size"]
-    assert found["random_over_by_size"] == found["step_random"] / found["step_by_size"]
+    before = layouts.BUCKET_COST
+    found = speed.bucket_gain({"name": "good-motif", "domain": "size", "graphs": 600}, graphs=320, every=2)
+    assert before == layouts.BUCKET_COST
+    assert order[::2] == [1] * 3
+    assert min(order[1::2]) > 1
+    assert found["step_padded"] > found["step_buckets"]
+    assert found["padded_over_buckets"] == found["step_padded"] / found["step_buckets"]
     assert (found["graphs"], found["median_nodes"] < found["largest_nodes"]) == (320, True)
 
 
@@ -145,7 +165,7 @@ def test_numbers_have_the_digits_a_reader_needs() -> None:
     assert [page.number(value) for value in (1597.1, 393.46, 44.45, 0.0564)] == ["1,597", "393", "44.5", "0.0564"]
 
 
-@pytest.mark.parametrize(("record", "docs"), [("latest", "benchmarks"), ("batches", "training")])
+@pytest.mark.parametrize(("record", "docs"), [("latest", "benchmarks"), ("buckets", "training")])
 def test_the_script_rebuilds_the_pages_of_the_docs(
     record: str, docs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

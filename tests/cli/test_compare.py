@@ -32,16 +32,24 @@ def test_a_failing_run_stops_no_other_and_goes_on_later(command: Command, tmp_pa
     before = (erm / "summary.json").read_bytes()
 
     gsat.unlink()
-    answer = command("compare", *BOTH, "--quiet", "--export", "made.jsonl", "-o", "deep/it.md")
+    answer = command("compare", *BOTH, "--quiet", "--export", "made.jsonl", "--predictions", "-o", "deep/it.md")
     assert (answer.code, answer.err) == (0, "written to deep/it.md\n")
+    assert len(list((tmp_path / "predictions").iterdir())) == 2
     assert (erm / "summary.json").read_bytes() == before
     assert Run(gsat).finished
     assert "| GSAT | " in (tmp_path / "deep" / "it.md").read_text()
     assert "Precision@10" in answer.out
 
-    table = command("compare", *BOTH, "--table-only", "--runs", "none", "--records", "made.jsonl", "--format", "json")
+    kept = ["--table-only", "--runs", "none", "--records", "made.jsonl", "--against", "erm", "--pair", "erm", "gsat"]
+    table = command("compare", *BOTH, *kept, "--format", "json")
     assert table.code == 0
     rows = {row["row"]: row for row in table.json["rows"]}
+    gain = rows["gsat"]["difference"]
+    expected = Run(gsat).summary["ood_test"] - json.loads(before)["ood_test"]
+    assert gain["mean"] == pytest.approx(100 * expected)
+    assert gain["low"] <= gain["mean"] <= gain["high"]
+    assert table.json["pairs"][0]["difference"]["mean"] == pytest.approx(-gain["mean"])
+    assert "difference to ERM" in command("compare", *BOTH, *kept).out
     assert rows["erm"]["ood_test"]["mean"] == pytest.approx(100 * json.loads(before)["ood_test"])
     assert rows["gsat"]["precision_at_10"]["mean"] == pytest.approx(Run(gsat).summary["precision_at_10"])
     assert (rows["erm"]["cost"], rows["erm"]["precision_at_10"]) == (1, None)
@@ -66,7 +74,7 @@ def test_nothing_run_yet(command: Command) -> None:
     answer = command("compare", "--dataset", "sp-motif", "--table-only", "--set", "dataset.bias=0.9")
     assert answer.code == 0
     assert "not run" in answer.out
-    assert "72.55 ±10.43" in answer.out
+    assert "60.35 ±5.80" in answer.out
     latex = command("compare", "--dataset", "good-motif", "--table-only", "--format", "latex").out
     assert latex.startswith(r"\begin{table}")
 
@@ -75,9 +83,9 @@ def test_nothing_run_yet(command: Command) -> None:
     ("words", "sentence"),
     [
         (["--methods", "gsatt"], "did you mean gsat"),
-        (["--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, quick"),
-        (["--dataset", "nope"], "goodformer: unknown data set 'nope'; accepted: drugood, good-hiv"),
-        (["--dataset", "good-motiv"], "did you mean good-motif? (accepted: drugood"),
+        (["--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, medium, quick"),
+        (["--dataset", "nope"], "goodformer: unknown data set 'nope'; accepted: bace, bbbp, drugood, good-hiv"),
+        (["--dataset", "good-motiv"], "did you mean good-motif? (accepted: bace"),
         (
             ["--shift", "nope"],
             "set good-motif: shift = 'nope' is not accepted; did you mean none? (accepted: concept, covariate, none)",
@@ -85,6 +93,8 @@ def test_nothing_run_yet(command: Command) -> None:
         (["--shift", "concep"], "did you mean concept? (accepted: concept, covariate, none)"),
         (["--set", "model.dims=8"], "row erm"),
         (["--records", "none.jsonl"], "there is no none.jsonl"),
+        (["--suite", "molecules"], "either --dataset or --suite"),
+        (["--against", "nope"], "unknown row 'nope'"),
         (["--format", "word"], "'word'"),
         (["--seeds", "0"], "--seeds"),
     ],
@@ -188,3 +198,14 @@ def test_help_names_every_budget(command: Command) -> None:
     for name in ("compare", "train", "reproduce"):
         said = " ".join(command(name, "--help").out.split())
         assert all(word in said for word in budgets()), name
+
+
+def test_a_suite_without_runs(command: Command) -> None:
+    answer = command("compare", "--suite", "rules", "--methods", "erm", "--against", "gsat", "--table-only")
+    assert answer.code == 0, answer.err
+    assert "amine and halogen" in answer.out
+    assert "not run" in answer.out
+    assert "not kept" in answer.out
+    refused = command("compare", "--suite", "rules", "--domain", "size")
+    assert (refused.code, "leave them out" in refused.err) == (2, True)
+    assert command("compare").code == 2

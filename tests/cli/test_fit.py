@@ -24,7 +24,8 @@ from goodformer.spec import SPLIT_NAMES, SPLITS
 from tests.apply.molecules import write_table
 from tests.cli.conftest import Command
 
-QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32", "--quiet"]
+QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32"]
+QUICK += ["--no-baseline", "--quiet"]
 
 
 class Fitted(NamedTuple):
@@ -86,7 +87,8 @@ def test_metrics_are_those_of_the_rows_of_each_split(fitted: Fitted, command: Co
 def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest.CaptureFixture[str]) -> None:
     report = {
         "metric": "rocauc", "classes": {"y": ["no", "yes"]}, "method": "erm", "model": "gin", "file": "mine.csv",
-        "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 23, "distance": {},
+        "files": [], "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 23,
+        "distance": {},
         "rows": 31, "unreadable": 7, "problems": [{"row": n, "text": f"x{n}", "reason": "why"} for n in range(2, 9)],
         "notes": [], "folder": "mine", "counts": {split: n for n, split in enumerate(SPLITS, 2)},
         "splits": {split: {"rocauc": n / 10} for n, split in enumerate(SPLITS, 2)},
@@ -267,3 +269,37 @@ def test_bace_and_bbbp_from_table_to_pictures(command: Command) -> None:
     Path("some.csv").write_text("".join(bbbp.read_text().splitlines(keepends=True)[:20]))
     assert command("explain", "bace", "some.csv", "--count", "4", "-o", "why").code == 0
     assert Path("why/subgraphs.png").is_file()
+
+
+def test_members_are_averaged_and_their_spread_is_a_column(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    words = ["--target", "nitro", "--split", "random", "--epochs", "1", *QUICK, "-o", "model"]
+    answer = command("fit", "mine.csv", "--members", "2", *words)
+    assert answer.code == 0, answer.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert [one["seed"] for one in report["members"]] == [0, 1]
+    assert "erm seed 1" in answer.out
+    assert command("predict", "model", "mine.csv", "-o", "answers.csv", "--quiet").code == 0
+    rows = rows_of(Path("answers.csv"))
+    spread = [float(row["spread"]) for row in rows if not row["problem"]]
+    assert 0 < max(spread) < 0.5
+    assert [row["spread"] for row in rows if row["problem"]] == ["", ""]
+    again = command("fit", "mine.csv", "--members", "2", *words)
+    assert "finished" in again.err
+
+
+def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    words = ["--target", "nitro", "--split", "random", "--epochs", "1", "--quiet", "-o", "model"]
+    settings = ["method.of=erm", "method.members=1", "model.dim=16"]
+    settings = [word for one in settings for word in ("--set", one)]
+    answer = command("fit", "mine.csv", "--method", "blend", "--model", "gin", *settings, *words)
+    assert answer.code == 0, answer.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert [one["method"] for one in report["members"]] == ["erm", "forest"]
+    assert report["members"][1]["weight"] > 0.5  # one epoch is nothing beside a forest
+    assert report["splits"]["test"]["rocauc"] > 0.95
+    shown = command("explain", "model", "mine.csv", "-o", "why", "--count", "3", "--json")
+    assert shown.code == 0, shown.err
+    assert shown.json["method"] == "blend"
+    assert shown.json["fidelity"]["graphs"] == 3

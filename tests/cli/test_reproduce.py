@@ -53,10 +53,13 @@ def test_a_table_without_records(command: Command, tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["table-man"], "did you mean table-main"),
-        (["table-main", "--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, quick"),
-        (["table-main", "--budget", "ful"], "did you mean full? (accepted: compare, full, quick"),
+        (
+            ["table-main", "--budget", "nope"],
+            "goodformer: unknown budget 'nope'; accepted: compare, full",
+        ),
+        (["table-main", "--budget", "ful"], "did you mean full? (accepted: compare, full, medium, quick"),
         (["table-main", "--methods", "gsatt"], "did you mean gsat"),
-        (["table-predictor", "--dataset", "none"], "artefact 'none'; accepted: good-hiv, good-motif."),
+        (["table-predictor", "--dataset", "none"], "artefact 'none'; accepted: good-hiv, good-hiv/scaffold"),
         (["table-predictor", "--dataset", "good-motif,good-hvi"], "did you mean good-hiv"),
         (["table-predictor", "--methods", "erm"], "goodformer:paper, goodformer:mlp-predictor."),
         (["table-main", "--records", "none.jsonl"], "there is no none.jsonl"),

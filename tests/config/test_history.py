@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.config.history import ADDED, RENAMED, current, hashed
+from goodformer.config.history import ADDED, REMOVED, RENAMED, current, hashed
 from goodformer.config.presets import configure
 from goodformer.config.run import PARTS, RunConfig, TrainingConfig
 from goodformer.errors import InputError
@@ -52,6 +52,16 @@ def test_a_renamed_setting_is_read_and_hashed_under_its_old_name() -> None:
         RunConfig.from_dict({**values, "method": {**values["method"], "variant_gradient": -0.5}})
 
 
+def test_a_removed_setting_is_dropped_if_it_asks_for_what_is_computed_now() -> None:
+    config = configure({"name": "good-motif"})
+    values = config.to_dict()
+    read = RunConfig.from_dict({**values, "training": {**values["training"], "batches": "random"}})
+    assert read == config
+    assert read.id == config.id
+    with pytest.raises(InputError, match="remove this setting"):
+        config.with_overrides(["training.batches=by_size"])
+
+
 def test_another_value_of_an_added_setting_makes_another_run() -> None:
     config = configure({"name": "good-motif"})
     assert config.with_overrides(["model.halves=together"]).id == config.id
@@ -62,6 +72,9 @@ def test_the_tables_name_settings_that_exist() -> None:
     for (part, name), added in ADDED.items():
         fields = TrainingConfig.model_fields if name is None else PARTS[part].settings(name)
         assert {setting: fields[setting].default for setting in added} == added
+    for (part, name), removed in REMOVED.items():
+        fields = TrainingConfig.model_fields if name is None else PARTS[part].settings(name)
+        assert not removed.keys() & set(fields)
     for (part, name), renamed in RENAMED.items():
         fields = PARTS[part].settings(name)
         for old, (new, values) in renamed.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goodformer.config.presets import budgets, configure, default_model, presets
+from goodformer.config.presets import budgets, configure, default_model, presets, root_preset
 from goodformer.data.benchmarks.motif import good_sizes
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
@@ -32,6 +32,21 @@ def test_the_paper_values_of_each_benchmark() -> None:
     assert (basis.training.epochs, size.training.epochs) == (50, 100)
     layers = ("trunk_layers", "encoder_layers", "predictor_layers", "dim")
     assert [basis.model[name] for name in layers] == [2, 3, 1, 128]
+
+
+def test_a_budget_never_lengthens_a_run() -> None:
+    epochs = {
+        (preset, budget): configure(BASIS, preset=preset, budget=budget).training.epochs
+        for preset in ("default", "paper")
+        for budget in ("full", "medium", "short", "compare")
+    }
+    assert list(epochs.values()) == [5, 5, 5, 4, 50, 15, 5, 4]
+    assert configure(BASIS, budget="medium").id == configure(BASIS).id
+
+
+def test_every_ablation_has_a_root() -> None:
+    assert root_preset("goodformer", "signnet-input") == root_preset("goodformer", "paper") == "paper"
+    assert {root_preset("goodformer", name) for name in presets("goodformer")} == {"default", "paper", "as_published"}
 
 
 def test_the_three_presets_differ() -> None:
@@ -156,6 +171,45 @@ def test_graph_transformers_have_the_papers_epochs(model: str) -> None:
     assert configure(BASIS, "erm", model).training.learning_rate == 0.0002
     assert configure(BASIS, "erm", "gin").training.epochs == 200
     assert configure(BASIS, "erm", model, budget="quick").training.epochs == 5
+
+
+GNN_ROWS = ("erm", "irm", "vrex", "dir", "gil", "gsat", "ciga")
+"""Methods whose settings on GNNs are the GOOD benchmark's."""
+
+
+@pytest.mark.parametrize("method", GNN_ROWS)
+def test_gnns_are_trained_as_in_the_good_benchmark(method: str) -> None:
+    training = configure(BASIS, method).training
+    assert (training.epochs, training.milestones, training.drop_last) == (200, [150], True)
+    assert configure(BASIS, method, budget="compare").training.milestones == []
+    spurious = configure({"name": "sp-motif"}, method).training
+    assert (spurious.milestones, spurious.drop_last) == ([150], False)
+    own = configure({"name": "table", "path": "some.csv", "smiles": "smiles", "target": "y"}, method).training
+    assert not own.drop_last  # a user's few rows need not fill a batch
+
+
+def test_published_settings_that_differ_between_benchmarks() -> None:
+    hiv, twitter, assay = {"name": "good-hiv"}, {"name": "good-twitter"}, {"name": "drugood"}
+    assert [configure({**hiv, "domain": name}, "erm").training.epochs for name in ("scaffold", "size")] == [300, 200]
+    for method in ("erm", "irm", "vrex", "gsat", "dir"):
+        for dataset in (twitter, assay):
+            training = configure(dataset, method, "gin-vn").training
+            assert (training.learning_rate, training.weight_decay) == (1e-4, 1e-4)
+    ciga = configure(assay, "ciga")
+    assert (ciga.model["dim"], ciga.model["layers"], ciga.method["generator"]) == (128, 4, "network")
+    assert configure(twitter, "ciga").training.weight_decay == 1e-4
+    imold = configure({**assay, "domain": "size"}, "imold")
+    assert [imold.model[name] for name in ("dim", "layers", "dropout_rate")] == [128, 4, 0.1]
+    assert imold.method["head"] == "mlp"
+    assert configure(hiv, "imold").method["head"] == "linear"
+    for method in ("dir", "ciga"):
+        assert configure(hiv, method).method["generator"] == "layers"
+        assert configure(hiv, method, "gps").method["generator"] == "network"
+
+
+def test_the_warm_up_is_a_share_of_training() -> None:
+    shares = [configure(BASIS, "erm", model).training.warmup for model in ("gin", "gps", "graphormer", "exphormer")]
+    assert shares == [0, 0, 0.16, 0.05]
 
 
 def test_a_method_needs_no_file_of_settings(request: pytest.FixtureRequest) -> None:

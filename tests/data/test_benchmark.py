@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from goodformer.data import DATASETS, Benchmark, GraphSet, load_benchmark
 from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
-from goodformer.transforms import ENCODINGS, encode
+from goodformer.transforms import ENCODINGS, Structure, encode
 
 TWO_COLUMNS = FeatureSpec(node=Features.continuous(2))
 CODES = FeatureSpec(node=Features.categorical(2, 3))
@@ -159,7 +159,7 @@ def test_encodings_are_attached_to_every_split(name: str) -> None:
     plain = load_benchmark("good-motif", graphs=100)
     encoded = plain.with_encodings([f"{name}:5"])
     for split, part in encoded.splits.items():
-        assert torch.equal(part.node[f"{name}_5"], encode(f"{name}:5", part.edge_index, part.node_ptr))
+        assert torch.equal(part.node[f"{name}_5"], encode(f"{name}:5", part.structure(plain.features)))
         assert f"{name}_5" not in plain.splits[split].node
     assert replace(encoded, splits=plain.splits) == replace(plain)
 
@@ -178,9 +178,9 @@ def test_the_version_of_an_encoding_and_the_recipe_are_part_of_its_key(monkeypat
     load_benchmark("good-motif", graphs=120).with_encodings(["laplacian:3"])
     calls: list[str] = []
 
-    def counting(text: str, edge_index: torch.Tensor, ptr: torch.Tensor) -> torch.Tensor:
+    def counting(text: str, graphs: Structure) -> torch.Tensor:
         calls.append(text)
-        return encode(text, edge_index, ptr)
+        return encode(text, graphs)
 
     monkeypatch.setattr("goodformer.data.benchmark.encode", counting)
     load_benchmark("good-motif", graphs=120, seed=1).with_encodings(["laplacian:3"])

@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch_geometric.data import Batch
 
-from goodformer.data import Benchmark
+from goodformer.data import Benchmark, GraphSet
 from goodformer.engine.evaluate import collect, evaluate, measure, rocauc, score
 from goodformer.engine.run import build_method
 from goodformer.engine.store import Run
@@ -96,3 +96,34 @@ def test_a_method_may_take_gradients_at_test_time(benchmark: Benchmark) -> None:
     method, _ = build_method(config, benchmark)
     assert type(method) is METHODS["needs"]
     assert evaluate(method, benchmark.splits["test"])["accuracy"] is not None
+
+
+class ByEnds(ERM):
+    """Scores an edge by its ends: node 0 of every graph matters most."""
+
+    def edge_scores(self, batch: Batch) -> torch.Tensor:
+        local = batch.edge_index - batch.ptr[batch.batch[batch.edge_index[0]]]
+        return -local.sum(0).float()
+
+
+def test_only_graphs_with_truth_count_and_nodes_take_their_highest_edge(benchmark: Benchmark) -> None:
+    graphs = benchmark.splits["test"]
+    method = ByEnds(build_method(tiny_config(), benchmark)[0].model, benchmark.task)
+    truth = graphs.edge["truth"].clone()
+    truth[graphs.edge_graph < 5] = False  # five graphs without a true subgraph
+    nodes = torch.zeros(int(graphs.node_ptr[-1]), dtype=torch.bool)
+    nodes[graphs.edge_index[:, truth].flatten()] = True
+    marked = GraphSet(
+        {**graphs.node, "node_truth": nodes},
+        {**graphs.edge, "truth": truth},
+        graphs.graph,
+        graphs.node_ptr,
+        graphs.edge_ptr,
+    )
+    found = evaluate(method, marked, batch_size=7)
+    rest = marked.subset(range(5, len(marked)))
+    scores = -rest.edge["index"].sum(0).float()
+    assert found["edge_auc"] == pytest.approx(roc_auc_score(rest.edge["truth"], scores))
+    best = [max(scores[(rest.edge_index == node).any(0)].tolist()) for node in range(int(rest.node_ptr[-1]))]
+    assert found["node_auc"] == pytest.approx(roc_auc_score(rest.node["node_truth"], best))
+    assert "node_auc" not in evaluate(method, graphs)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from goodformer.engine.precision import edge_auc, graph_precision
+from goodformer.engine.precision import edge_auc, graph_precision, node_scores
 
 
 def naive(scores: list[float], truth: list[bool], k: int) -> float:
@@ -68,3 +68,8 @@ def test_a_perfect_score_reaches_one_and_a_constant_one_the_base_rate() -> None:
 
 def test_few_edges_are_still_divided_by_k() -> None:
     assert float(graph_precision(torch.rand(4), torch.ones(4), torch.zeros(4, dtype=torch.long), 1)) == 0.4
+
+
+def test_a_node_has_the_highest_score_of_its_edges() -> None:
+    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert node_scores(torch.tensor([1.0, 3.0, 2.0, -1.0]), index, 4).tolist() == [3, 3, 2, -torch.inf]

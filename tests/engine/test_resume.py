@@ -27,8 +27,8 @@ OLD = Path(__file__).with_name("old_run")
 
 
 def config(**training: Any) -> RunConfig:
-    """Noise in the method, dropout in the model, averaging, clipping, sorted batches: all that could go astray."""
-    chosen = {"average": "ema", "clip_norm": 1.0, "weight_decay": 1e-4, "batches": "by_size", **training}
+    """Noise in the method, dropout in the model, averaging, clipping: all that could go astray."""
+    chosen = {"average": "ema", "clip_norm": 1.0, "weight_decay": 1e-4, **training}
     return tiny_config(
         method="noisy", model={"name": "gin", "dim": 16, "layers": 2, "dropout_rate": 0.5}, training=chosen
     )
@@ -81,10 +81,16 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_never_was(tmp_path: Path) -
     run = whole.folder.name
     epoch = ["best.next/weights.safetensors", "best.next/model.json", f"{run}/last.ckpt"]
     epoch += ["best/weights.safetensors", "best/model.json", f"{run}/epochs.jsonl"]
-    end = ["last/weights.safetensors", "last/model.json", f"{run}/epochs.jsonl", f"{run}/summary.json"]
+    end = [
+        f"{run}/predictions.npz",
+        "last/weights.safetensors",
+        "last/model.json",
+        f"{run}/epochs.jsonl",
+        f"{run}/summary.json",
+    ]
     first = ["step", f"{run}/last.ckpt", epoch[0]]
     assert [file for _, file, *_ in places] == [*first, f"{run}/config.json", *epoch, *end]
-    assert [recorded for *_, recorded, _ in places] == [1, 0, 1, 1, *[1] * 6, *[2] * 4]
+    assert [recorded for *_, recorded, _ in places] == [1, 0, 1, 1, *[1] * 6, *[2] * 5]
     for folder, _, _, code in places:
         assert code == 0
         assert_same(Run(tmp_path / "broken" / folder / run), whole)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from torch_geometric.data import Batch
 
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import Benchmark
@@ -32,7 +31,7 @@ SUMMARY = (
     "dataset domain shift method model preset seed budget epochs train_graphs selection selected_epoch id_val id_test "
     "ood_val ood_test metric precision_at_10 edge_auc seconds_per_epoch processor_seconds_per_epoch commit versions "
     "wall_seconds peak_memory_mb device machine hardware parameters id splits by_rule config "
-    "precision_at_10_logits curves"
+    "precision_at_10_logits curves node_auc predictions"
 )
 
 
@@ -72,7 +71,7 @@ def test_a_finished_run_has_all_its_records(finished: Run) -> None:
         assert epoch["loss"]["total"] == epoch["loss"]["risk"]
         assert {"learning_rate", "seconds", "eval_seconds", *SPLITS} < epoch.keys()
     assert sorted(path.name for path in finished.folder.iterdir()) == [
-        ".lock", "best", "config.json", "epochs.jsonl", "last", "last.ckpt", "summary.json"
+        ".lock", "best", "config.json", "epochs.jsonl", "last", "last.ckpt", "predictions.npz", "summary.json"
     ]  # fmt: skip
 
 
@@ -151,6 +150,29 @@ def test_the_rate_falls_along_a_cosine(tmp_path: Path) -> None:
     run = train(tiny_config(training={"epochs": 4, "schedule": "cosine", "learning_rate": 0.1}), tmp_path, QUIET)
     expected = [0.05 * (1 + math.cos(math.pi * epoch / 4)) for epoch in range(4)]
     assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx(expected)
+
+
+def test_the_rate_falls_to_a_tenth_at_each_milestone(tmp_path: Path) -> None:
+    training = {"epochs": 5, "milestones": [2, 4], "learning_rate": 0.1}
+    run = train(tiny_config(training=training), tmp_path, QUIET)
+    assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001])
+
+
+def test_the_rate_of_each_step_rises_along_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    step = torch.optim.Adam.step
+
+    def watched(self: torch.optim.Adam, *args: object, **rest: object) -> object:
+        seen.append(self.param_groups[0]["lr"])
+        return step(self, *args, **rest)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", watched)
+    settings = {"epochs": 4, "warmup": 0.375, "learning_rate": 0.1}  # one epoch and a half
+    run = train(tiny_config(training=settings), tmp_path, QUIET)
+    steps = len(seen) // 4
+    assert steps > 1
+    assert seen == pytest.approx([0.1 * min(1.0, (k + 1) / (1.5 * steps)) for k in range(4 * steps)])
+    assert [epoch["learning_rate"] for epoch in run.epochs] == pytest.approx([0.1 / 1.5, 0.1, 0.1, 0.1])
 
 
 def test_best_holds_the_selected_epoch_and_last_the_last(tmp_path: Path, benchmark: Benchmark) -> None:
@@ -328,24 +350,3 @@ def test_settings_that_cannot_be_built_leave_no_run_behind(tmp_path: Path) -> No
     with pytest.raises(InputError, match="needs model goodformer"):
         train(config, tmp_path, QUIET)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_batches_by_size_reach_the_method(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark
-) -> None:
-    """Every training graph once an epoch, and the sizes within a batch closer together than at random."""
-    seen: list[torch.Tensor] = []
-    loss = Noisy.loss
-
-    def noted(self: Noisy, batch: Batch, epoch: int) -> dict[str, torch.Tensor]:
-        seen.append(batch.ptr.diff().double())
-        return loss(self, batch, epoch)
-
-    monkeypatch.setattr(Noisy, "loss", noted)
-    for batches in ("random", "by_size"):
-        train(tiny_config(method="noisy", training={"epochs": 1, "batches": batches}), tmp_path, QUIET)
-    half = len(seen) // 2
-    for epoch in (seen[:half], seen[half:]):
-        assert torch.equal(torch.cat(epoch).sort().values, benchmark.splits["train"].sizes.double().sort().values)
-    usual, by_size = (sum(float(sizes.std()) for sizes in epoch) for epoch in (seen[:half], seen[half:]))
-    assert by_size < 0.7 * usual

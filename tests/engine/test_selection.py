@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from goodformer.engine.selection import describe_selection, select_epoch, should_stop
+from goodformer.engine.selection import describe_selection, plateau_cuts, select_epoch, should_stop
 from goodformer.errors import InputError
 
 
@@ -38,6 +38,29 @@ def test_patience_counts_epochs_without_a_better_one() -> None:
     assert should_stop(epochs(0.5, 0.4, 0.5), "ood_val", "accuracy", 2)
     assert not should_stop(epochs(0.5, 0.4, 0.5), "ood_val", "accuracy", None)
     assert not should_stop(epochs(0.5, 0.4, 0.3), "last", "accuracy", 1)
+
+
+def test_a_perfect_metric_with_a_small_loss_ends_a_run() -> None:
+    def perfect(*losses: float | None, score: float = 1.0) -> list[dict[str, Any]]:
+        return [{"val": {"rocauc": score, "loss": loss}} for loss in losses]
+
+    def stops(records: list[dict[str, Any]], patience: int | None = 3, rule: str = "ood_val") -> bool:
+        return should_stop(records, rule, "rocauc", None, patience)
+
+    assert stops(perfect(0.5, 0.3, 0.04))
+    assert stops(perfect(0.01, 0.3, 0.4))  # the selected epoch counts
+    assert not stops(perfect(0.5, 0.3, 0.2))  # probabilities still improve
+    assert not stops(perfect(0.01, 0.01))
+    assert not stops([*perfect(0.01, 0.01), *perfect(0.01, score=0.99)])
+    assert not stops(perfect(0.01, 0.01, 0.01), None)
+    assert not stops(perfect(None, None, None))
+    assert not stops(perfect(0.01, 0.01, 0.01), rule="last")
+
+
+def test_the_rate_falls_where_nothing_improves() -> None:
+    scores = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.5, 0.5]
+    cuts = [plateau_cuts(epochs(*scores[:n]), "ood_val", "accuracy", 2) for n in range(len(scores) + 1)]
+    assert cuts == [0, 0, 0, 1, 1, 2, 2, 2, 3]
 
 
 def test_an_unknown_rule_is_an_input_error() -> None:

@@ -49,9 +49,11 @@ def test_every_pass_is_used(name: str, benchmark: Benchmark, request: pytest.Fix
     assert calls["encode"] == encodings
 
 
-@pytest.mark.parametrize("model", ["gin", "gps"])
-def test_fidelity_is_that_of_graphs_cut_by_hand(model: str) -> None:
-    fitted = untrained(model=model)
+@pytest.mark.parametrize(("model", "environments"), [("gin", 0), ("gps", 0), ("gin", 2)])
+def test_fidelity_is_that_of_graphs_cut_by_hand(model: str, environments: int) -> None:
+    fitted = untrained(model=model, environments=environments)
+    if fitted.method.model.fusion is not None:
+        fitted.method.model.fusion.seen.fill_(True)
     found = explain(fitted, featurise(SMILES).graphs.as_given(), k=4)
     assert found.fidelity is not None
     for place in range(2):

@@ -126,7 +126,7 @@ def several(task: Task, model: str = "gin", sizes: tuple[int, ...] = (7, 1, 12, 
 
 def encoded(method: Method, graphs: GraphSet) -> GraphSet:
     for text in method.encodings:
-        graphs = graphs.with_node(text.replace(":", "_"), encode(text, graphs.edge_index, graphs.node_ptr))
+        graphs = graphs.with_node(text.replace(":", "_"), encode(text, graphs.structure()))
     return graphs
 
 
@@ -199,7 +199,7 @@ def test_one_answer_alone_in_a_batch_and_twice(algorithm: str) -> None:
 def test_renumbered_nodes_keep_their_scores(algorithm: str) -> None:
     method, graphs = several(TASKS[0])
     graph = graphs[2]
-    graph.cycle_walks_6 = graph.laplacian_8 = graph.x
+    graph.cycle_walks_6 = graph.laplacian_8 = graph.eigenvalues_8 = graph.x
     other = relabelled(graph, torch.randperm(12, generator=torch.Generator().manual_seed(3)))
     sets = [GraphSet.from_list([one]) for one in (graph, other)]
     first, second = (edge_scores(method, one, algorithm=algorithm)[0] for one in sets)

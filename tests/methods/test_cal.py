@@ -19,7 +19,7 @@ from goodformer.nn.bank import Bank
 from goodformer.nn.gcn import GCN
 from goodformer.nn.layout import Layout
 from goodformer.spec import Features, FeatureSpec, Task
-from tests.nn.graphs import batch
+from tests.nn.graphs import NETWORKS, batch
 
 SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
 TARGETS = Task("binary", 4, "rocauc")
@@ -203,7 +203,7 @@ def test_what_the_divergence_trains(variant: str, reached: bool) -> None:
     assert all(p.grad is not None for p in method.variant_classifier.parameters())
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", NETWORKS)
 def test_invariant_risk_alone_trains_the_attention_on_every_model(model: str) -> None:
     method = build(model)
     method.train().loss(batch((9, 14, 6), p=0.4), 0)["invariant"].backward()

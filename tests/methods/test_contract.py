@@ -16,6 +16,7 @@ from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch, graphs
 
 SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
+SMALL = {"forest": {"trees": 20}}
 TASKS = {
     "multiclass": Task("multiclass", 3, num_envs=3),
     "binary": Task("binary", 1, "rocauc", num_envs=3),
@@ -25,7 +26,10 @@ TASKS = {
 
 def build(name: str, task: Task) -> Method:
     torch.manual_seed(0)
-    return METHODS.build(name, MODELS.build(default_model(name), SPEC, dim=16), task)
+    made = METHODS.build(name, MODELS.build(default_model(name), SPEC, dim=16), task, **SMALL.get(name, {}))
+    if made.at_once:
+        made.fit([labelled(task), labelled(task, (8, 11, 9, 14, 7, 10))], seed=0)
+    return made
 
 
 def labelled(task: Task, sizes: tuple[int, ...] = (7, 1, 12, 5, 2, 20)) -> Batch:
@@ -48,6 +52,8 @@ def test_terms_are_finite_scalars_and_their_sum_trains_every_parameter(method: M
     terms = method.train().loss(data, epoch=0)
     assert terms
     assert all(term.shape == () and term.isfinite() for term in terms.values())
+    if method.at_once:
+        return
     sum(terms.values()).backward()
     silent = [name for name, p in method.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert silent == []
@@ -81,8 +87,12 @@ def test_edge_scores_are_one_number_an_edge(method: Method) -> None:
 
 def test_a_tiny_set_is_memorised(method: Method) -> None:
     data = labelled(method.task, (8, 11, 9, 14, 7, 10))
-    optimiser = torch.optim.Adam(method.parameters(), lr=3e-3)
-    for _ in range(150):
+    if method.at_once:
+        if hasattr(method, "strength"):
+            method.strength = 1e4  # hardly any penalty
+        method.fit([data] * 5, seed=0)  # copies, because each tree leaves out a third of the rows
+    optimiser = None if method.at_once else torch.optim.Adam(method.parameters(), lr=3e-3)
+    for _ in range(150 if optimiser else 0):
         optimiser.zero_grad()
         sum(method.train().loss(data, 0).values()).backward()
         optimiser.step()
@@ -124,3 +134,39 @@ def test_the_mean_of_the_losses_is_torch_cross_entropy() -> None:
     torch.testing.assert_close(
         losses(TASKS["multiclass"], logits, y).mean(), torch.nn.functional.cross_entropy(logits, y)
     )
+
+
+@pytest.fixture(
+    params=[name for name in METHODS if name != "blend" and "environments" in MODELS.settings(default_model(name))]
+)
+def reader(request: pytest.FixtureRequest) -> Method:
+    """A method on a model that reads environments."""
+    torch.manual_seed(0)
+    model = MODELS.build(default_model(request.param), SPEC, dim=16, environments=2, environment_table=64)
+    return METHODS.build(request.param, model, TASKS["multiclass"])
+
+
+def test_environments_are_trained_by_every_method(reader: Method) -> None:
+    data = labelled(reader.task)
+    terms = reader.train().loss(data, epoch=1)  # after the warm-up of methods that infer environments
+    assert all(term.isfinite() for term in terms.values())
+    sum(terms.values()).backward()
+    fused = [name for name, _ in reader.named_parameters() if ".fusion." in name]
+    assert {name.split(".fusion.")[0] for name in fused} == {"model"}  # further networks of a method have none
+    trained = dict(reader.named_parameters())
+    assert all(trained[name].grad is not None and trained[name].grad.abs().sum() > 0 for name in fused)
+
+
+def test_environments_enter_the_prediction_but_not_the_edge_scores(reader: Method) -> None:
+    data = labelled(reader.task)
+    reader.train().loss(data, epoch=1)
+    other = data.clone()
+    other.environments_2 = data.environments_2.roll(1, 0)
+    with torch.no_grad():
+        first, second = (reader.eval().predict(one) for one in (data, other))
+        assert not torch.allclose(first.logits, second.logits, atol=1e-4)
+        if first.edge_scores is not None and second.edge_scores is not None:
+            assert torch.equal(first.edge_scores, second.edge_scores)
+        for g, part in enumerate(graphs()):
+            alone = reader.predict(Batch.from_data_list([part]))
+            torch.testing.assert_close(alone.logits[0], first.logits[g], atol=1e-4, rtol=1e-3)

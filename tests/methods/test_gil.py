@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from goodformer.methods import METHODS
-from goodformer.methods.gil import GIL, gradient_variance
+from goodformer.methods.gil import GIL, contrasts, gradient_variance
 from goodformer.models import MODELS
 from goodformer.nn.clustering import k_means, nearest
 from goodformer.nn.layout import Layout
 from goodformer.spec import Task
 from tests.methods.environments import SPEC, TASKS, labels, one_environment
-from tests.nn.graphs import batch
+from tests.nn.graphs import NETWORKS, batch
 
 SIZES = (7, 1, 12, 5, 9, 20, 6, 8)
 
@@ -67,7 +67,7 @@ def test_the_penalty_is_differentiated_right(model: str, monkeypatch: pytest.Mon
     """Its derivative in a random direction equals a difference quotient, attention's second derivative included."""
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)  # inputs are brought to float; here to double
     method, data = build(model=model, penalty_weight=1.0).double().eval(), batch(SIZES)
-    for name in ("x", "edge_attr", "laplacian_8", "cycle_walks_6"):
+    for name in ("x", "edge_attr", "laplacian_8", "eigenvalues_8", "cycle_walks_6"):
         data[name] = data[name].double()
     weights = learners(method)
 
@@ -96,6 +96,13 @@ def test_equal_environments_cost_nothing() -> None:
     torch.testing.assert_close(opposed, (4 * w.square()).sum())
     (second,) = torch.autograd.grad(opposed, w)
     torch.testing.assert_close(second, 8 * w.detach())
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_contrasts_are_orthonormal_and_have_no_mean(count: int) -> None:
+    rows = torch.stack([contrasts(row) for row in torch.eye(count, dtype=torch.double)], 1)  # (K - 1, K)
+    torch.testing.assert_close(rows @ rows.T, torch.eye(count - 1, dtype=torch.double))
+    torch.testing.assert_close(rows.sum(1), torch.zeros(count - 1, dtype=torch.double))
 
 
 def test_the_share_is_each_graphs_own_and_edges_are_whole() -> None:
@@ -166,7 +173,7 @@ def test_as_published_nothing_but_the_predictor_learns() -> None:
     assert method(data).isfinite().all()
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", NETWORKS)
 def test_on_every_model(model: str) -> None:
     torch.manual_seed(0)
     method = METHODS.build("gil", MODELS.build(model, SPEC, dim=16), TASKS["multiclass"])

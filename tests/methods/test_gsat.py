@@ -14,7 +14,7 @@ from goodformer.models import MODELS
 from goodformer.nn.layout import Layout
 from goodformer.nn.sampling import both_directions
 from goodformer.spec import Features, FeatureSpec, Task
-from tests.nn.graphs import batch
+from tests.nn.graphs import NETWORKS, batch
 
 SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
 
@@ -87,7 +87,7 @@ def test_training_draws_and_evaluation_does_not() -> None:
     torch.testing.assert_close(found.edge_scores, method.edge_scores(data))
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", NETWORKS)
 def test_the_risk_alone_trains_the_extractor_on_every_model(model: str) -> None:
     method = build(model)
     method.train().loss(batch((9, 14, 6), p=0.4), 0)["risk"].backward()

@@ -11,7 +11,7 @@ from goodformer.methods import METHODS
 from goodformer.methods.imold import IMoLD, Separated
 from goodformer.models import MODELS
 from goodformer.spec import Features, FeatureSpec, Task
-from tests.nn.graphs import batch
+from tests.nn.graphs import NETWORKS, batch
 
 SPEC = FeatureSpec(Features.continuous(4), Features.continuous(3))
 
@@ -91,7 +91,7 @@ def test_epochs_alternate_between_scorer_and_the_rest() -> None:
     assert len(both) == len(list(method.parameters()))
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", NETWORKS)
 def test_the_risk_alone_trains_the_scorer_on_every_model(model: str) -> None:
     method = build(model)
     method.train().loss(batch((9, 14, 6), p=0.4), 0)["risk"].backward()

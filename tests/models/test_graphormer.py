@@ -45,7 +45,7 @@ def loud(model: Graphormer) -> Graphormer:
 
 def test_biases_are_those_of_networkx_distances() -> None:
     model, graphs = build(max_distance=4), [nx.gnp_random_graph(12, 0.2, seed=3), nx.path_graph(8), nx.empty_graph(2)]
-    bias = model._biases(plain(*graphs), Layout(plain(*graphs)), None)
+    (bias,) = model._biases(plain(*graphs), Layout(plain(*graphs)), None)
     table = model.bias.by_distance.weight
     assert bias.shape == (3, 4, 13, 13)
     for g, graph in enumerate(graphs):
@@ -73,7 +73,11 @@ def test_the_layer_equals_torch() -> None:
         getattr(oracle, theirs).load_state_dict(mine.state_dict())
     h, bias = torch.randn(3, 7, 16), torch.randn(3, heads, 7, 7)
     expected = oracle(h, src_mask=bias.flatten(0, 1))
-    torch.testing.assert_close(ours(h, bias), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(ours(h.flatten(0, 1), [bias]), expected.flatten(0, 1), atol=1e-5, rtol=1e-4)
+    wide, wide_bias = torch.randn(2, 9, 16), torch.randn(2, heads, 9, 9)
+    both = ours(torch.cat((h.flatten(0, 1), wide.flatten(0, 1))), [bias, wide_bias])
+    expected = torch.cat((expected.flatten(0, 1), oracle(wide, src_mask=wide_bias.flatten(0, 1)).flatten(0, 1)))
+    torch.testing.assert_close(both, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_centrality_is_the_vector_of_the_degree_and_blends_between_degrees() -> None:
@@ -92,13 +96,14 @@ def test_centrality_is_the_vector_of_the_degree_and_blends_between_degrees() -> 
 def test_the_readout_is_the_token() -> None:
     model, data = build(RICH), batch()
     layout = Layout(data)
-    h, bias = model._tokens(data, layout, None), model._biases(data, layout, None)
+    (tokens,), biases = model._tokens(data, layout, None), model._biases(data, layout, None)
+    h = tokens.flatten(0, 1)
     for layer in model.layers:
-        h = layer(h, bias)
-    h = model.norm(h)
+        h = layer(h, biases)
+    h = model.norm(h).view_as(tokens)
     torch.testing.assert_close(model.readout(model(data), data), h[:, 0], atol=1e-5, rtol=1e-4)
     averaged = build(RICH, pooling="mean")
-    torch.testing.assert_close(averaged(data), layout.unpad(h[:, 1:]), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(averaged(data), layout.unpad([h[:, 1:]]), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("spec", [PLAIN, RICH])
@@ -116,7 +121,7 @@ def test_an_edge_of_weight_zero_is_an_edge_that_is_not_there(spec: FeatureSpec) 
 def test_weights_between_send_gradients_and_move_from_one_hop_to_not_joined() -> None:
     model, data = build(RICH), batch((9,), p=0.4)
     weight = torch.full((data.num_edges,), 0.6, requires_grad=True)
-    bias = model.bias(Layout(data), None, weight)
+    (bias,) = model.bias(Layout(data), None, weight)
     table = model.bias.by_distance.weight
     u, v = data.edge_index[:, 0]
     torch.testing.assert_close(bias[0, :, v, u], 0.6 * table[1] + 0.4 * table[-1])
@@ -129,7 +134,7 @@ def test_sizes_degrees_and_distances_never_seen_are_read() -> None:
     data = plain(nx.star_graph(300), nx.path_graph(200), nx.empty_graph(1), nx.path_graph(3))
     assert model(data).isfinite().all()
     # Every node of a long way but those near its ends sees the same: all beyond the cap is alike.
-    biases = model.bias(Layout(plain(nx.path_graph(100))), None, None)
+    (biases,) = model.bias(Layout(plain(nx.path_graph(100))), None, None)
     assert torch.equal(biases[0, :, 0, 20], biases[0, :, 0, 99])
 
 

@@ -7,6 +7,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_undirected
 
+from goodformer.models import MODELS
+from goodformer.transforms import Structure, encode
+
+NETWORKS = [name for name in MODELS if name != "fingerprint"]
+"""Models with layers to train."""
+
 
 def random_graph(n: int, p: float, generator: torch.Generator) -> Tensor:
     """Both directions of the edges of an Erdos-Renyi graph (2, E)."""
@@ -22,6 +28,8 @@ def data(n: int, edge_index: Tensor, generator: torch.Generator, y: Tensor | Non
         edge_attr=torch.randn(edge_index.shape[1], 3, generator=generator),
         cycle_walks_6=torch.rand(n, 6, generator=generator),
         laplacian_8=torch.randn(n, 8, generator=generator) / 4,
+        environments_2=encode("environments:2", Structure(edge_index, torch.tensor([0, n]))),
+        eigenvalues_8=(torch.arange(8.0) + 1).expand(n, 8) / n,
         y=torch.randint(3, (1,), generator=generator) if y is None else y,
         env=torch.randint(3, (1,), generator=generator),
     )
@@ -42,7 +50,8 @@ def relabelled(graph: Data, order: Tensor) -> Data:
     """The same graph with node ``order[i]`` called i; edges keep their order."""
     place = order.argsort()
     new = graph.clone()
-    for name in ("x", "cycle_walks_6", "laplacian_8"):
-        new[name] = graph[name][order]
+    for name in ("x", "cycle_walks_6", "laplacian_8", "eigenvalues_8", "environments_2"):
+        if name in graph:
+            new[name] = graph[name][order]
     new.edge_index = place[graph.edge_index]
     return new

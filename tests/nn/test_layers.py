@@ -9,10 +9,10 @@ from torch_geometric.nn import GINConv, GINEConv, GPSConv
 
 from goodformer.nn.attention import Attention
 from goodformer.nn.colours import refine_colours
-from goodformer.nn.disentangler import Half, InnerProducts, Scores, edge_logits, head_mean_mask, hide_padding
+from goodformer.nn.disentangler import Half, InnerProducts, Scores, both_signs, edge_logits, head_mean_mask
 from goodformer.nn.dropout import ByteDropout
 from goodformer.nn.encoder import NodeNoise, SubgraphEncoder
-from goodformer.nn.features import CodeEmbedding, NodeInput, SignNet, flip_signs
+from goodformer.nn.features import CodeEmbedding, LapPE, NodeInput, SignNet, flip_signs
 from goodformer.nn.gps import GPSLayer
 from goodformer.nn.layout import Layout
 from goodformer.nn.message_passing import GIN, gather_messages
@@ -26,8 +26,11 @@ def test_padding_and_back_is_the_identity_and_so_is_its_gradient() -> None:
     layout = Layout(batch())
     h = torch.randn(layout.num_nodes, 5, requires_grad=True)
     padded = layout.pad(h)
-    assert padded.shape == (6, 20, 5)
-    assert padded[~layout.mask].abs().sum() == 0
+    assert sum(len(part) for part in padded) == layout.num_graphs
+    for part, bucket in zip(padded, layout.buckets, strict=True):
+        assert part.shape == (*bucket.mask.shape, 5)
+        assert part[~bucket.mask].abs().sum() == 0
+        assert torch.equal(part[bucket.mask], torch.cat([h[layout.graph == g] for g in bucket.graphs]))
     back = layout.unpad(padded)
     assert torch.equal(back, h)
     weights = torch.randn_like(h)
@@ -38,7 +41,7 @@ def test_padding_and_back_is_the_identity_and_so_is_its_gradient() -> None:
 def test_padding_can_be_differentiated_twice() -> None:
     layout = Layout(batch((3, 5)))
     h = torch.randn(8, 2, dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradgradcheck(lambda x: layout.unpad(layout.pad(x) ** 3), h)
+    assert torch.autograd.gradgradcheck(lambda x: layout.unpad([part**3 for part in layout.pad(x)]), h)
 
 
 def test_twice_is_the_layout_of_the_doubled_batch() -> None:
@@ -47,8 +50,12 @@ def test_twice_is_the_layout_of_the_doubled_batch() -> None:
     parts = graphs()
     expected = Layout(Batch.from_data_list(parts + parts))
     got = Layout(batch()).twice()
-    for name in ("graph", "sizes", "place", "mask", "src", "dst", "local"):
+    for name in ("graph", "sizes", "src", "dst", "local"):
         assert torch.equal(getattr(got, name), getattr(expected, name)), name
+    h = torch.randn(got.num_nodes, 3)
+    assert torch.equal(got.unpad(got.pad(h)), h)
+    for one, both in zip(Layout(batch()).buckets, got.buckets, strict=True):
+        assert torch.equal(both.graphs, torch.cat((one.graphs, one.graphs + 6)))
 
 
 def test_both_directions_of_an_edge_share_a_number() -> None:
@@ -68,8 +75,11 @@ def test_attention_equals_torch_multihead_attention() -> None:
     oracle.in_proj_weight.data, oracle.in_proj_bias.data = ours.qkv.weight.data, ours.qkv.bias.data
     oracle.out_proj.load_state_dict(ours.out.state_dict())
     h = torch.randn(layout.num_nodes, dim)
-    expected, _ = oracle(*[layout.pad(h)] * 3, key_padding_mask=~layout.mask)
-    torch.testing.assert_close(ours(h, layout), expected[layout.mask], atol=1e-5, rtol=1e-4)
+    got = ours(h, layout)
+    for g in range(layout.num_graphs):
+        nodes = layout.graph == g
+        expected, _ = oracle(*[h[nodes][None]] * 3)
+        torch.testing.assert_close(got[nodes], expected[0], atol=1e-5, rtol=1e-4)
 
 
 def test_a_node_of_weight_zero_is_not_attended_to() -> None:
@@ -113,6 +123,9 @@ def test_gin_with_edge_features_equals_pyg() -> None:
     with_edges, plain = GINEConv(inner), GINConv(inner)  # PyG draws the weights anew when it takes a module
     torch.testing.assert_close(GIN(inner)(h, layout, edges), with_edges(h, data.edge_index, edges))
     torch.testing.assert_close(GIN(inner)(h, layout), plain(h, data.edge_index))
+    torch.testing.assert_close(
+        GIN(inner)(h, layout, edges[:1]), with_edges(h, data.edge_index, edges[:1].expand_as(edges))
+    )
 
 
 @pytest.mark.parametrize("aggregation", ["sum", "mean", "log"])
@@ -149,11 +162,15 @@ def test_scores_and_halves_follow_the_equations_graph_by_graph() -> None:
     z = torch.randn(13, dim)
     e = scores(z, layout)
     mask = head_mean_mask(e, layout)
-    out = half(z, hide_padding(e, layout.mask).softmax(-1), layout, None, mask)
+    attention = [p.softmax(-1) for p, _, _ in both_signs(e, None, layout)]
+    out = half(z, attention, layout, None, mask)
     for g, (a, b) in enumerate([(0, 5), (5, 13)]):
         q, k = scores.qk(z[a:b]).view(b - a, 2, heads, dim // heads).permute(1, 2, 0, 3)
         expected = q @ k.transpose(1, 2) / (dim // heads) ** 0.5  # (H, n, n)
-        torch.testing.assert_close(e[g, :, : b - a, : b - a], expected)
+        (square,) = (
+            part[bucket.graphs == g] for part, bucket in zip(e, layout.buckets, strict=True) if g in bucket.graphs
+        )
+        torch.testing.assert_close(square[0, :, : b - a, : b - a], expected)
         adjacency = torch.zeros(b - a, b - a)
         inside = data.batch[data.edge_index[0]] == g
         source, target = data.edge_index[:, inside] - a
@@ -180,7 +197,7 @@ def test_symmetric_edge_logits_are_equal_both_ways() -> None:
 def test_bounded_scores_stay_within_their_scale() -> None:
     layout = Layout(batch())
     e = Scores(8, 2, bounded=True)(1000 * torch.randn(layout.num_nodes, 8), layout)
-    assert e.abs().max() <= 4.0 + 1e-4
+    assert max(square.abs().max() for square in e) <= 4.0 + 1e-4
 
 
 def test_node_share_and_weighted_mean() -> None:
@@ -248,6 +265,22 @@ def test_signnet_reads_eigenvectors_whatever_their_signs() -> None:
     assert inputs(batch()).shape == (47, 8)
 
 
+def test_lappe_sums_over_the_known_pairs_of_eigenvectors_and_eigenvalues() -> None:
+    torch.manual_seed(0)
+    layer, graph = LapPE(12), torch.tensor([0, 0, 0, 1, 1])
+    vectors, values = torch.randn(5, 4), torch.rand(2, 4)[graph]
+    vectors[3:, 1:] = 0  # a graph of two nodes has one eigenvector beside the constant one
+    vectors[0, 2] = 0
+    expected = []
+    for v in range(5):
+        known = range(4) if v < 3 else range(1)
+        expected.append(layer.out(sum(layer.phi(torch.stack((vectors[v, j], values[v, j]))) for j in known)))
+    torch.testing.assert_close(layer(vectors, values, graph, 2), torch.stack(expected))
+    inputs = NodeInput(FeatureSpec(Features.continuous(4)), 8, ("lappe:8", "signnet:8"))
+    assert inputs.encodings == ("laplacian:8", "eigenvalues:8")
+    assert inputs(batch()).shape == (47, 8)
+
+
 def test_signs_of_eigenvectors_are_flipped_per_graph_and_column_and_in_training_alone() -> None:
     graph, vectors = torch.arange(50).repeat_interleave(7), torch.randn(350, 4)
     torch.manual_seed(1)
@@ -266,7 +299,7 @@ def test_signs_of_eigenvectors_are_flipped_per_graph_and_column_and_in_training_
 def test_inner_products_are_gils_pair_scores() -> None:
     layout = Layout(batch((5, 9)))
     z = torch.randn(14, 16)
-    scores = InnerProducts(3)(z, layout)
+    (scores,) = InnerProducts(3)(z, layout)
     assert scores.shape == (2, 3, 9, 9)
     torch.testing.assert_close(scores[1, 2], z[5:] @ z[5:].T / 4)
 

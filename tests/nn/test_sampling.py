@@ -8,7 +8,7 @@ from scipy import stats
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import InstanceNorm
 
-from goodformer.nn.extractor import EdgeExtractor, instance_norm
+from goodformer.nn.extractor import EdgeExtractor, PairScorer, instance_norm, pair_linear
 from goodformer.nn.layout import Layout
 from goodformer.nn.sampling import both_directions, concrete, logistic_noise, shared_noise
 from tests.nn.graphs import batch
@@ -64,6 +64,23 @@ def test_instance_norm_equals_pyg() -> None:
     torch.testing.assert_close(
         instance_norm(rows, graph, layout.num_graphs), InstanceNorm(5)(rows, graph), atol=1e-5, rtol=1e-4
     )
+
+
+def test_the_gradient_of_instance_norm_is_right() -> None:
+    graph = torch.tensor([0, 0, 2, 2, 2, 0, 4])  # unsorted, with graphs of no and of one edge
+    rows = torch.randn(7, 3, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: instance_norm(x, graph, 5), rows)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_map_of_pairs_is_applied_to_nodes(bias: bool) -> None:
+    layout, layer = Layout(batch()), torch.nn.Linear(12, 5, bias=bias)
+    h = torch.randn(layout.num_nodes, 6)
+    torch.testing.assert_close(pair_linear(layer, h, layout), layer(torch.cat((h[layout.src], h[layout.dst]), 1)))
+    for hidden in (True, False):
+        scorer = PairScorer(6, hidden=hidden)
+        expected = scorer(torch.cat((h[layout.src], h[layout.dst]), 1))[:, 0]
+        torch.testing.assert_close(scorer.score(h, layout), expected)
 
 
 def test_the_extractor_is_its_equation() -> None:

@@ -17,7 +17,7 @@ from goodformer.nn.temperature import (
     HIGHEST,
     LOWEST,
     descend_temperature,
-    mean_entropy,
+    softmax_entropy,
     solve_temperature,
 )
 from tests.nn.graphs import batch
@@ -31,7 +31,8 @@ def problem(sizes: tuple[int, ...], heads: int, scale: float, seed: int) -> tupl
     layout = Layout(batch(sizes, p=0.2))
     generator = torch.Generator().manual_seed(seed)
     scores = scale * torch.randn(len(sizes), heads, layout.width, layout.width, generator=generator)
-    return hide_padding(scores, layout.mask), layout.mask
+    rows = torch.arange(layout.width) < layout.sizes[:, None]
+    return hide_padding(scores, rows), rows
 
 
 @settings(max_examples=40, deadline=None)
@@ -91,7 +92,7 @@ def test_a_graph_gets_the_same_temperature_alone_and_in_a_batch() -> None:
 
 def test_mean_entropy_equals_scipy() -> None:
     logits, rows = problem((5, 11), 2, 2.0, 3)
-    got = mean_entropy(logits, logits.softmax(-1), rows)
+    got = softmax_entropy(logits, rows)[1]
     for g, n in enumerate((5, 11)):
         for head in range(2):
             assert float(got[g, head]) == pytest.approx(entropy_at(logits[g, head, :n, :n].numpy(), 1.0), abs=1e-5)
@@ -109,7 +110,7 @@ def test_entropy_and_its_gradient_equal_the_definition() -> None:
     rows = torch.ones(2, 5, dtype=torch.bool)
     log_p = logits.log_softmax(-1)
     expected = -(log_p.exp() * log_p).sum(-1).mean(-1)
-    got = mean_entropy(logits, logits.softmax(-1), rows)
+    got = softmax_entropy(logits, rows)[1]
     torch.testing.assert_close(got, expected)
     (want,) = torch.autograd.grad(expected.square().sum(), logits, retain_graph=True)
     (have,) = torch.autograd.grad(got.square().sum(), logits)
@@ -118,7 +119,7 @@ def test_entropy_and_its_gradient_equal_the_definition() -> None:
 
 def test_descent_moves_towards_the_target_and_hardly() -> None:
     logits, rows = problem((12, 20), 2, 2.0, 4)
-    start = mean_entropy(logits, logits.softmax(-1), rows)
+    start = softmax_entropy(logits, rows)[1]
     t = descend_temperature(logits, rows, start.mean(0) - 0.5)
     assert (t < 1).all()
     assert (t > 0.985).all()
@@ -130,15 +131,38 @@ def test_descent_moves_towards_the_target_and_hardly() -> None:
 def test_joint_descent_minimises_the_sum_of_both_distances() -> None:
     logits, rows = problem((12, 20, 7), 2, 2.0, 4)
     signed = torch.cat((logits, torch.where(logits < -1e8, logits, -logits)))
-    start = mean_entropy(signed, signed.softmax(-1), rows.repeat(2, 1))  # (2B, H)
+    start = softmax_entropy(signed, rows.repeat(2, 1))[1]  # (2B, H)
     goal = start + torch.tensor([[-0.5], [-0.4], [0.3], [-0.2], [0.3], [0.4]])
     t = torch.ones(3, 2, requires_grad=True)
     adam = torch.optim.Adam([t], lr=1e-3)
     for _ in range(10):  # the objective written out, differentiated by autograd
         warm = signed / t.repeat(2, 1)[..., None, None]
         adam.zero_grad()
-        (mean_entropy(warm, warm.softmax(-1), rows.repeat(2, 1)) - goal).abs().sum().backward()
+        (softmax_entropy(warm, rows.repeat(2, 1))[1] - goal).abs().sum().backward()
         adam.step()
     got = descend_temperature(signed, rows.repeat(2, 1), goal, attentions=2)
     assert torch.equal(*got.chunk(2))
     torch.testing.assert_close(got[:3], t.detach(), atol=1e-5, rtol=0)
+
+
+def test_gradients_of_attention_and_entropy_are_those_of_autograd() -> None:
+    logits, rows = problem((6, 3), 2, 1.5, seed=2)
+    logits = logits.double().requires_grad_()
+    weight = torch.randn_like(logits)
+
+    def plain(e: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        p = e.softmax(-1)
+        share = rows[:, None] / rows.sum(1)[:, None, None]
+        return p, -((p * e.log_softmax(-1)).sum(-1) * share).sum(-1)
+
+    for by_attention, by_entropy in ((1.0, 0.0), (0.0, 1.0), (1.0, 0.7)):
+        gradients = []
+        for function in (plain, lambda e: softmax_entropy(e, rows)):
+            p, entropy = function(logits)
+            terms = [by_attention * (p * weight).sum()] * (by_attention > 0)
+            terms += [by_entropy * entropy.square().sum()] * (by_entropy > 0)
+            (first,) = torch.autograd.grad(torch.stack(terms).sum(), logits, create_graph=True)
+            (second,) = torch.autograd.grad(first.square().sum(), logits)
+            gradients.append((p, entropy, first, second))
+        for expected, got in zip(*gradients, strict=True):
+            torch.testing.assert_close(got, expected, atol=1e-7, rtol=1e-5)

@@ -13,12 +13,22 @@ from goodformer.config.presets import configure, presets
 from goodformer.config.run import RunConfig
 from goodformer.errors import InputError
 from goodformer.report import compare, reproduce
-from goodformer.report.artefacts import ARTEFACTS, Artefact, Column, TablePlan, artefact, compared, narrowed
+from goodformer.report.artefacts import (
+    ARTEFACTS,
+    PRESET_NOTE,
+    Artefact,
+    Column,
+    TablePlan,
+    artefact,
+    compared,
+    narrowed,
+)
 from goodformer.report.metrics import INFERENCE
 from goodformer.report.pace import Paces
 from goodformer.report.records import read_records
 from goodformer.report.rows import row
 
+COMPONENT_PRESETS = ("without-temperature", "without-interventions", "without-encoder", "entropy-loss")
 ROOT = Path(__file__).parents[2]
 BASIS = {"name": "good-motif", "domain": "basis"}
 
@@ -61,7 +71,9 @@ def test_every_artefact_has_settings_that_are_accepted(one: Artefact) -> None:
 
 def test_every_table_and_figure_of_experiments_in_the_paper_is_there() -> None:
     tables_ = {"main", "precision", "ablation", "runtime", "shift-level", "predictor"}
-    assert set(ARTEFACTS) == {f"table-{name}" for name in tables_} | {"figure-subgraphs", "figure-sensitivity"}
+    theirs = {name for name, one in ARTEFACTS.items() if one.place}
+    assert theirs == {f"table-{name}" for name in tables_} | {"figure-subgraphs", "figure-sensitivity"}
+    assert set(ARTEFACTS) - theirs == {"table-components", "table-changes"}
     with pytest.raises(InputError, match="did you mean table-main"):
         artefact("table-man")
 
@@ -87,7 +99,7 @@ def test_data_that_no_budget_cuts_are_trained_as_recorded() -> None:
 
 
 def test_no_change_of_the_default_escapes_its_table() -> None:
-    names = {row.preset for row in artefact("table-ablation").plans("compare")[1].rows}
+    names = {row.preset for row in artefact("table-changes").plans("compare")[0].rows}
     assert names == {"default", *(name for name in presets("goodformer") if name.startswith("default-"))}
     default = configure(BASIS)
     assert all(configure(BASIS, preset=name).id != default.id for name in names - {"default"})
@@ -115,10 +127,11 @@ def test_every_metric_stands_under_its_own_heading() -> None:
     (table,) = report("table-precision", records)["tables"]
     shown = cells(table)
     heads = reproduce.table(table).heads
-    assert heads[1:5] == ["Motif basis Precision@10", "paper", "Motif basis edge AUC", "Motif size Precision@10"]
-    assert shown["GSAT"][:4] == [
+    assert heads[1:5] == ["Motif basis Precision@10", "paper", "Motif basis, by logits", "Motif basis edge AUC"]
+    assert shown["GSAT"][:5] == [
         "0.300 ±0.141 (2 of 3 seeds)",
         "0.396 ±0.077",
+        "-",
         "0.500 ±0.000 (2 of 3 seeds)",
         "not run",
     ]
@@ -142,18 +155,85 @@ def test_only_whole_rows_above_chance_are_marked() -> None:
         table = report("table-main", records, methods="erm,irm,vrex", datasets="good-motif")["tables"][0]
         return [row[0].text for row in reproduce.table(table).rows if row[1].rank == 1]
 
-    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3, "vrex": [0.9]}) == ["ERM"]
+    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3}) == ["ERM"]
+    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3, "vrex": [0.9]}) == []
+    assert marked({"erm": [0.5], "irm": [0.4], "vrex": [0.9]}) == []
     assert marked({"erm": [0.5] * 3, "irm": [0.9] * 2}) == []
     assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.3] * 3}) == []
     assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.4] * 3}) == ["IRM"]
 
 
-def test_a_preset_does_not_win_by_the_papers_own_number() -> None:
+def test_nothing_is_marked_beside_rows_with_other_inputs_or_epochs() -> None:
+    def marked(names: str, budget: str, table: int = 0) -> list[str]:
+        rows = names.split(",")
+        records = [
+            made(name, seed, budget=budget, ood_test=0.5 + rows.index(name) / 10) for name in rows for seed in range(3)
+        ]
+        shown = report("table-main", records, budget, methods=names, datasets="good-motif")["tables"][table]
+        return [row[0].text for row in reproduce.table(shown).rows if row[1].rank == 1]
+
+    assert marked("erm,gsat", "short") == ["GSAT"]
+    assert marked("erm,gps", "short") == []  # GraphGPS reads Laplacian encodings
+    assert marked("gsat,goodformer", "short") == []  # ours reads cycle walks
+    assert marked("gsat alike,goodformer", "short", table=1) == ["GOODFormer (ours)"]
+    assert marked("erm,cal-plus", "full") == []  # 200 epochs against 400
+
+
+def test_the_papers_number_stands_beside_the_papers_preset_alone() -> None:
     rows = "erm,goodformer,goodformer:paper,goodformer:as_published"
     table = report("table-main", [], methods=rows, datasets="good-motif")["tables"][0]
-    marked = {row[0].text: row[2].rank for row in reproduce.table(table).rows}
-    assert marked == {"ERM": 2, "GOODFormer": 1, "GOODFormer (paper)": 0, "GOODFormer (as_published)": 0}
-    assert {row[2].text for row in reproduce.table(table).rows[1:]} == {"81.97"}
+    shown = {row[0].text: (row[2].text, row[2].rank) for row in reproduce.table(table).rows}
+    assert shown == {
+        "ERM": ("63.80", 2),
+        "GOODFormer (paper)": ("81.97", 1),
+        "GOODFormer (published code)": ("-", 0),
+        "GOODFormer (ours)": ("-", 0),
+    }
+
+
+def test_the_note_on_ours_is_what_the_settings_say() -> None:
+    ours, theirs = configure(BASIS), configure(BASIS, preset="paper")
+    for fact in ("inputs (cycle walks)", "adversary", "mask budget", "weight averaging", "entropy loss is off"):
+        assert fact in PRESET_NOTE
+    assert (ours.model["inputs"], theirs.model["inputs"]) == (["cycle_walks:6"], [])
+    assert (ours.method["variant_path"], theirs.method["variant_path"]) == ("reversed", "detached")
+    assert ours.method["budget_weight"] > theirs.method["budget_weight"] == 0
+    assert (ours.training.average, theirs.training.average) == ("ema", "none")
+    assert ours.method["entropy_weight"] == 0 < theirs.method["entropy_weight"]
+
+
+def test_components_are_compared_seed_by_seed() -> None:
+    without = "goodformer:default-without-encoder"
+    ours, theirs = (0.90, 0.92, 0.94), (0.85, 0.88, 0.88)  # differences 5, 4 and 6 points: 5 ± 4.303 / sqrt(3)
+    records = [
+        made(name, seed, budget="short", ood_test=value, precision_at_10=precision)
+        for name, values, precision in (("goodformer", ours, 0.9), (without, theirs, 0.9))
+        for seed, value in enumerate(values)
+    ]
+    (table,) = report("table-components", records, "short")["tables"]
+    lines = {line.partition(".")[0].partition(":")[0]: line for line in reproduce.contrasts(table)}
+    assert "Motif basis: changes accuracy by +5.00 [+2.52, +7.48], 3 seeds" in lines["Subgraph encoder"]
+    assert "Precision@10: adds nothing measurable here (+0.000 [+0.000, +0.000], 3 seeds)" in lines["Subgraph encoder"]
+    assert "Motif size: not run" in lines["Subgraph encoder"]
+    assert lines["Test-time temperature"] == "Test-time temperature: not run."
+    made_of = report("table-components", records, "short")
+    for text in (reproduce.text(made_of), reproduce.markdown(made_of), reproduce.latex(made_of)):
+        assert "changes accuracy by +5.00" in text
+
+
+def test_one_seed_measures_no_component() -> None:
+    records = [
+        made(name, 0, budget="short", ood_test=value)
+        for name, value in (("goodformer", 0.9), ("goodformer:default-entropy-loss", 0.8))
+    ]
+    (table,) = report("table-components", records, "short")["tables"]
+    assert "not measured, -10.00 with one seed has no interval" in reproduce.contrasts(table)[-1]
+
+
+def test_components_train_what_their_names_say() -> None:
+    rows = {row.preset for row in artefact("table-components").plans()[0].rows}
+    assert rows == {"default", *(f"default-{part}" for part in COMPONENT_PRESETS)}
+    assert artefact("table-components").plans()[0].columns[0].comparison.budget == "short"
 
 
 def test_no_budget_is_shown_for_another() -> None:
@@ -170,9 +250,19 @@ def test_records_of_other_settings_do_not_count() -> None:
 
 def test_the_tables_beside_ours_are_the_papers() -> None:
     ablation = cells(report("table-ablation", [])["tables"][0])
-    assert ablation["GOODFormer (gil-generator)"][1::2] == ["48.08 ±4.20", "79.63 ±7.08", "68.19 ±1.92", "61.30 ±0.69"]
+    assert ablation["GOODFormer (paper), gil generator"][1::2] == [
+        "48.08 ±4.20",
+        "79.63 ±7.08",
+        "68.19 ±1.92",
+        "61.30 ±0.69",
+    ]
     predictor = cells(report("table-predictor", [])["tables"][0])
-    assert predictor["GOODFormer (mlp-predictor)"][1::2] == ["70.66 ±9.36", "79.36 ±5.16", "68.34 ±4.43", "59.70 ±3.06"]
+    assert predictor["GOODFormer (paper), mlp predictor"][1::2] == [
+        "70.66 ±9.36",
+        "79.36 ±5.16",
+        "68.34 ±4.43",
+        "59.70 ±3.06",
+    ]
     shift = cells(report("table-shift-level", [])["tables"][0])
     assert shift["Exphormer"][1::2] == ["40.17 ±6.07", "47.98 ±4.39", "60.35 ±5.80"]
 
@@ -182,7 +272,7 @@ def test_concept_shift_stands_beside_the_leaderboard() -> None:
     concept = next(table for table in tables if "concept" in table["title"])
     assert reproduce.table(concept).heads[1:] == ["Motif basis, concept", "GOOD", "Motif size, concept", "GOOD"]
     assert cells(concept)["DIR"] == ["-", "82.96 ±4.47", "-", "54.96 ±9.32"]
-    assert cells(concept)["GOODFormer"] == ["not run", "-", "not run", "-"]
+    assert cells(concept)["GOODFormer (ours)"] == ["not run", "-", "not run", "-"]
 
 
 def test_time_is_scaled_to_the_full_data_and_relative_to_graphgps() -> None:
@@ -204,7 +294,7 @@ def test_other_rules_come_from_the_same_records() -> None:
     rules = {"id_val": {"ood_test": 0.7}, "last": {"ood_test": None}}
     records = [made("goodformer", seed, budget="full", ood_test=0.9, by_rule=rules) for seed in range(3)]
     table = report("table-main", records, "full")["tables"][-1]
-    assert cells(table)["GOODFormer"][:3] == ["90.00 ±0.00", "70.00 ±0.00", "-"]
+    assert cells(table)["GOODFormer (ours)"][:3] == ["90.00 ±0.00", "70.00 ±0.00", "-"]
     heads = [column["head"] for column in table["columns"][:3]]
     assert [head.partition(", ")[2] for head in heads] == ["by OOD validation", "by ID validation", "last epoch"]
 
@@ -217,7 +307,7 @@ def test_an_average_over_fewer_seeds_states_their_number() -> None:
         for seed, value in enumerate(last)
     ]
     table = report("table-main", records, "full")["tables"][-1]
-    assert cells(table)["GOODFormer"][:3] == ["90.00 ±0.00", "-", "50.00 (1 of 3 seeds)"]
+    assert cells(table)["GOODFormer (ours)"][:3] == ["90.00 ±0.00", "-", "50.00 (1 of 3 seeds)"]
 
 
 def test_the_note_holds_sizes_epochs_seeds_and_the_rule() -> None:
@@ -237,7 +327,7 @@ def test_latex_and_json() -> None:
     made_of = report("table-predictor", [made("goodformer:paper", 0, ood_test=0.5)])
     json.dumps(made_of, allow_nan=False)
     text = reproduce.latex(made_of)
-    assert r"GOODFormer (paper) & 50.00 (1 of 3 seeds) & 81.97{\scriptsize$\pm$16.74}" in text
+    assert r"GOODFormer (paper) & 50.00 (1 of 3 seeds) & \textbf{81.97}{\scriptsize$\pm$16.74}" in text
     assert "% not run: goodformer compare --dataset good-motif" in text
 
 
@@ -311,6 +401,16 @@ def test_a_part_of_an_artefact() -> None:
     tables = narrowed(artefact("table-ablation").plans("compare"), "good-motif", "goodformer:without-entropy")
     assert [[column.head for column in table.columns] for table in tables] == [["Motif basis", "Motif size"]]
     assert [row.name for row in tables[0].rows] == ["goodformer:without-entropy"]
+    for words, heads in (
+        ("good-motif/basis", ["Motif basis"]),
+        ("good-motif/size,good-hiv/scaffold", ["Motif size", "HIV scaffold"]),
+    ):
+        main = narrowed(artefact("table-main").plans("full"), words, "goodformer:paper")[0]
+        assert [column.head for column in main.columns] == heads
+    (concept,) = narrowed(artefact("table-main").plans("full"), "good-motif/basis/concept")
+    assert concept.title == "Same inputs, concept shift"
+    levels = narrowed(artefact("table-shift-level").plans("short"), "sp-motif/0.5,sp-motif/0.9")[0]
+    assert [column.comparison.dataset["bias"] for column in levels.columns] == [0.5, 0.9]
     with pytest.raises(InputError, match="accepted: sp-motif"):
         narrowed(artefact("table-shift-level").plans(), "good-hiv")
 

@@ -135,15 +135,15 @@ def test_runs_with_other_settings_than_their_preset_are_rows_of_their_own() -> N
     others = [trained(seed, "method.variance_weight=100.0", ood_test=0.9) for seed in range(3)]
     for some in ([*usual, others[0]], [*others, *usual]):
         ood = cells(only(some), "OOD test")
-        assert ood["goodformer"].plain() == "60.00 ±14.14"
-        assert ood["goodformer, variance_weight=100.0"].text == "90.00"
+        assert ood["GOODFormer (ours)"].plain() == "60.00 ±14.14"
+        assert ood["GOODFormer (ours), variance_weight=100.0"].text == "90.00"
 
 
 def test_a_setting_named_like_a_column_tells_rows_apart() -> None:
     usual = configure({"name": "good-motif"}).method["budget"]
     other = next(name for name in ("kl", "size") if name != usual)
     rows = shown(trained(0), trained(1), trained(0, f"method.budget={other}"))
-    assert rows == [("goodformer", "2"), (f"goodformer, budget={other}", "1")]
+    assert rows == [("GOODFormer (ours)", "2"), (f"GOODFormer (ours), budget={other}", "1")]
 
 
 @pytest.mark.parametrize("path", ["model.dim", "method.variance_weight", "training.batch_size", "dataset.seed"])
@@ -175,7 +175,7 @@ def test_settings_that_cannot_be_read_any_more_are_told_apart() -> None:
     names = shown(*old, trained(0))
     assert [row[1] for row in names] == ["2", "1", "1"]
     assert len({row[0] for row in names}) == 3
-    assert names[2][0] == "goodformer"
+    assert names[2][0] == "GOODFormer (ours)"
 
 
 def test_runs_on_tables_of_ones_own_are_told_apart() -> None:

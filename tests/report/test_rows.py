@@ -71,6 +71,12 @@ def test_all_rows_have_one_budget(dataset: dict[str, Any]) -> None:
 def test_gnns_have_a_virtual_node_where_the_benchmark_has() -> None:
     one = row("irm", "good-motif")
     assert (one.model_on("good-motif"), one.model_on("sp-motif"), one.model_on("good-hiv")) == ("gin", "gin", "gin-vn")
+    assert {row("ciga", name).model_on(name) for name in ("good-hiv", "good-sst2", "good-twitter", "drugood")} == {
+        "gin"
+    }
+    assert [row("imold", "drugood").model_on(name) for name in ("good-hiv", "drugood")] == ["gin-vn", "gin"]
+    assert row("ciga on gin", "good-hiv").name == "ciga"
+    assert row("ciga on gin-vn", "good-hiv").name == "ciga on gin-vn"
 
 
 def test_any_pair_is_a_row() -> None:
@@ -85,9 +91,33 @@ def test_any_pair_is_a_row() -> None:
 def test_a_row_under_another_preset() -> None:
     one = row("goodformer:paper", "good-motif")
     assert one.configure(BASIS).id == configure(BASIS, preset="paper").id
-    assert one.title == "GOODFormer (paper)"
     assert published("ood_test", configure(BASIS).dataset, one.published) == (81.97, 16.74)
-    assert names("goodformer:default,goodformer:paper") == ["goodformer", "goodformer:paper"]
+    assert names("goodformer:default,goodformer:paper") == ["goodformer:paper", "goodformer"]
+    assert names("gsat:as_published,gsat") == ["gsat", "gsat:as_published"]
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("goodformer", "GOODFormer (ours)"),
+        ("goodformer:paper", "GOODFormer (paper)"),
+        ("goodformer:as_published", "GOODFormer (published code)"),
+        ("goodformer:laplacian-input", "GOODFormer (paper), laplacian input"),
+        ("goodformer:default-without-walks", "GOODFormer (ours), without walks"),
+        ("erm on goodformer alike", "ERM on GOODFormer, same inputs"),
+        ("gsat alike", "GSAT, same inputs"),
+    ],
+)
+def test_titles_say_whose_goodformer_it_is(name: str, title: str) -> None:
+    assert row(name, "good-motif").title == title
+
+
+def test_the_papers_number_is_never_beside_ours() -> None:
+    for metric in ("ood_test", "precision_at_10"):
+        for dataset in (BASIS, SIZE, SPURIOUS):
+            settings = configure(dataset).dataset
+            for name in ("goodformer", "goodformer:as_published", "goodformer:default-without-encoder"):
+                assert published(metric, settings, row(name, dataset["name"]).published) is None
 
 
 def test_graphgps_with_goodformer_s_inputs() -> None:

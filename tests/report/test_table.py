@@ -115,8 +115,13 @@ def test_the_best_and_the_second_best_are_marked() -> None:
     assert ranks(Cell.mean(1.0), Cell.mean(3.0), Cell.mean(2.0), Cell("-")) == [0, 1, 2, 0]
     assert ranks(Cell.mean(3.001), Cell.mean(3.0), Cell.mean(1.0)) == [1, 1, 2]  # equal as they are shown
     assert ranks(Cell.mean(3.0)) == [0]  # nothing to compare with
-    assert ranks(Cell.mean(9.0, complete=False), Cell.mean(3.0), Cell.mean(2.0)) == [0, 1, 2]
     assert ranks(Cell.mean(52.0, 3.0), Cell.mean(51.0, 0.5), Cell.mean(49.0), chance=50) == [0, 2, 0]
+
+
+def test_nothing_is_best_beside_rows_that_had_another_chance() -> None:
+    few, many = "2,000 graphs", "18,000 graphs"
+    assert ranks(Cell.mean(9.0, given=many), Cell.mean(3.0, given=few), Cell.mean(2.0, given=few)) == [0, 0, 0]
+    assert ranks(Cell.mean(9.0, given=many), Cell.mean(3.0, given=many), Cell("-"), Cell("not run")) == [1, 2, 0, 0]
 
 
 def test_insertion_changes_only_the_text_between_the_markers(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodformer.transforms import encode
+from goodformer.transforms import Structure, encode
 from goodformer.transforms.laplacian import canonical_signs
 from tests.transforms.graphs import awkward, packed, random_graph
 
 
 def encoded(graph: nx.Graph, width: int) -> np.ndarray:
-    return encode(f"laplacian:{width}", *packed([graph])).double().numpy()
+    return encode(f"laplacian:{width}", Structure(*packed([graph]))).double().numpy()
 
 
 def laplacian_matrix(graph: nx.Graph) -> np.ndarray:
@@ -85,7 +85,7 @@ def _relabelled(graph: nx.Graph, order: list[int]) -> nx.Graph:
 
 def test_the_sum_of_cubes_is_never_negative() -> None:
     edge_index, ptr = packed(awkward())
-    encoding = encode("laplacian:8", edge_index, ptr).double()
+    encoding = encode("laplacian:8", Structure(edge_index, ptr)).double()
     cubes = torch.zeros(len(ptr) - 1, 8, dtype=torch.double)
     cubes.index_add_(0, torch.repeat_interleave(ptr.diff()), encoding**3)
     assert (cubes > -1e-5).all()
@@ -107,7 +107,17 @@ def test_a_graph_has_one_eigenvector_less_than_nodes() -> None:
     graphs = awkward()
     edge_index, ptr = packed(graphs)
     batch = torch.repeat_interleave(ptr.diff())
-    encoding = encode("laplacian:8", edge_index, ptr)
+    encoding = encode("laplacian:8", Structure(edge_index, ptr))
     norms = torch.zeros(len(graphs), 8).index_add_(0, batch, encoding**2)
     expected = torch.arange(8) < (ptr.diff() - 1)[:, None]
     torch.testing.assert_close(norms, expected.float())
+
+
+@pytest.mark.parametrize("position", range(len(awkward())))
+def test_eigenvalues_belong_to_the_eigenvectors(position: int) -> None:
+    graph = awkward()[position]
+    values = encode("eigenvalues:8", Structure(*packed([graph]))).double().numpy()
+    vectors, kept = encoded(graph, 8), min(8, graph.number_of_nodes() - 1)
+    assert (values == values[:1]).all()
+    np.testing.assert_allclose(laplacian_matrix(graph) @ vectors, vectors * values[:1], atol=1e-4)
+    assert not values[:, kept:].any()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodformer.transforms import encode
+from goodformer.transforms import Structure, encode
 from goodformer.transforms.adjacency import Chunk, chunks
 from goodformer.transforms.closed_walks import closed_walk_counts, cycle_walk_counts
 from goodformer.transforms.random_walk import return_probabilities
@@ -20,7 +20,7 @@ WALKS = ("closed_walks", "cycle_walks")
 
 
 def encoded(name: str, graph: nx.Graph, width: int) -> np.ndarray:
-    return encode(f"{name}:{width}", *packed([graph])).double().numpy()
+    return encode(f"{name}:{width}", Structure(*packed([graph]))).double().numpy()
 
 
 def returns_by_powers(graph: nx.Graph, width: int) -> np.ndarray:
@@ -136,7 +136,7 @@ def test_chunks_hold_every_node_once_and_stay_small(chunk_bytes: int) -> None:
 def test_a_large_graph_needs_little_memory(name: str) -> None:
     edge_index, ptr = packed([nx.ladder_graph(2000)])
     tracemalloc.start()
-    encode(f"{name}:4", edge_index, ptr)
+    encode(f"{name}:4", Structure(edge_index, ptr))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 2**20  # one dense 4,000 x 4,000 matrix alone has 122 MB

@@ -16,6 +16,7 @@ from scipy.optimize import brute
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
 from scipy.special import expit, log_softmax, softmax
 from sklearn.covariance import LedoitWolf
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from torch_geometric.data import Batch, Data
@@ -30,6 +31,7 @@ from goodformer.uncertainty import domain as unusual
 from goodformer.uncertainty import uncertainty as u
 
 CLASSES, TARGETS = Task("multiclass", 3, "accuracy"), Task("binary", 2, "rocauc")
+TARGET = Task("binary", 1, "rocauc")
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -49,6 +51,7 @@ def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> observe.S
     )
     signals = {"log_temperature": torch.from_numpy(draw.normal(size=count) + shift)}
     signals["entropy_gap"] = torch.zeros(count, dtype=torch.double)
+    signals["member_spread"] = torch.from_numpy(draw.random(count))
     figures = torch.from_numpy(draw.normal(size=(count, 5)))
     return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y))
 
@@ -111,7 +114,9 @@ def test_calibration_never_costs_likelihood_on_validation(seed: int) -> None:
 def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_allows() -> None:
     """With equal margins the likeliest class gets (n + 1) / (n + 2), but never less than it had."""
     y = torch.arange(60) % 3
-    t, notes = calibration.calibrate(CLASSES, 0.01 * torch.eye(3)[y], y)
+    scaling, notes = calibration.calibrate(CLASSES, 0.01 * torch.eye(3)[y], y)
+    t = scaling.temperature
+    assert scaling.shift == ()
     assert float((0.01 * torch.eye(3) / t).softmax(-1)[0, 0]) == pytest.approx(61 / 62, abs=1e-6)
     assert len(notes) == 1
     assert calibration.fit_temperature(CLASSES, 20.0 * torch.eye(3)[y], y) == 1.0
@@ -127,7 +132,9 @@ def test_logits_that_tell_nothing_are_cooled_off(task: Task) -> None:
     z = torch.from_numpy(10 * draw.normal(size=(600, task.outputs)))
     said = draw.integers(0, 3, 600) if task.kind == "multiclass" else draw.integers(0, 2, (600, 2)).astype(float)
     y = torch.from_numpy(said)
-    t, notes = calibration.calibrate(task, z, y)
+    scaling, notes = calibration.calibrate(task, z, y)
+    t = scaling.temperature
+    assert scaling.shift == ()
     assert t == pytest.approx(calibration.HOTTEST)
     assert f"{calibration.HOTTEST:g}" in notes[0]
     assert calibration.ece(task, z, y) > 0.4
@@ -140,9 +147,65 @@ def test_an_optimum_at_the_cold_end_is_not_taken() -> None:
     y = torch.arange(60) % 3
     z = 0.01 * torch.eye(3, dtype=torch.double)[y]
     z[0] = torch.tensor([0.0, 1e-9, 0.0], dtype=torch.double)
-    t, notes = calibration.calibrate(CLASSES, z, y)
+    scaling, notes = calibration.calibrate(CLASSES, z, y)
+    t = scaling.temperature
+    assert scaling.shift == ()
     assert float((z / t).softmax(-1).max()) == pytest.approx(61 / 62, abs=2e-3)
     assert notes == ()
+
+
+@pytest.mark.parametrize("prior", [0.05, 0.9])
+def test_probabilities_of_balanced_training_get_their_prior_back(prior: float) -> None:
+    """Logits for classes of equal size, labels of another share: the shift is the log-odds of that share."""
+    draw = generator(31)
+    y = (draw.random((4000, 1)) < prior).astype(float)
+    z = torch.from_numpy(2 * draw.normal(size=(4000, 1)) + 4 * (y - 0.5))  # log-odds z for equal priors
+    labels = torch.from_numpy(y)
+    scaling, notes = calibration.calibrate(TARGET, z, labels)
+    assert notes == ()
+    assert scaling.temperature == pytest.approx(1, abs=0.1)
+    assert scaling.shift[0] == pytest.approx(math.log(prior / (1 - prior)), abs=0.3)
+    oracle = LogisticRegression(C=1e6).fit(z.numpy(), y[:, 0])
+    assert 1 / scaling.temperature == pytest.approx(float(oracle.coef_[0, 0]), rel=1e-2)
+    assert scaling.shift[0] == pytest.approx(float(oracle.intercept_[0]), rel=1e-2)
+    assert calibration.ece(TARGET, scaling(z), labels) < 0.02 < calibration.ece(TARGET, z, labels)
+
+
+def test_classes_and_targets_are_shifted_where_they_must() -> None:
+    z, y = (torch.from_numpy(one) for one in calibrated_labels(3000, 32))
+    assert calibration.calibrate(CLASSES, z, y)[0].shift == ()
+    moved = z + torch.tensor([2.0, 0.0, 0.0])
+    scaling, _ = calibration.calibrate(CLASSES, moved, y)
+    assert calibration.nll(CLASSES, scaling(moved), y) == pytest.approx(calibration.nll(CLASSES, z, y), abs=5e-3)
+    draw = generator(33)
+    both = torch.from_numpy(draw.normal(size=(2000, 2)))
+    labels = torch.from_numpy((draw.random((2000, 2)) < expit(both.numpy())).astype(float))
+    shift = calibration.calibrate(TARGETS, both + torch.tensor([0.0, 1.5]), labels)[0].shift
+    assert shift[0] == 0
+    assert shift[1] == pytest.approx(-1.5, abs=0.25)
+
+
+def test_few_labels_are_not_shifted() -> None:
+    z = torch.linspace(-1, 1, 40, dtype=torch.double)[:, None] + 3
+    y = torch.zeros(40, 1, dtype=torch.double)
+    y[[5, 20, 30, 38]] = 1  # fewer than five
+    assert calibration.calibrate(TARGET, z, y)[0].shift == ()
+
+
+def test_the_class_said_is_the_most_probable_after_calibration(tmp_path: Path) -> None:
+    draw = generator(34)
+    y = (draw.random((500, 1)) < 0.1).astype(float)
+    z = torch.from_numpy(draw.normal(size=(500, 1)) + 2 * (y - 0.5))
+    what = observe.Seen(z, torch.zeros(500, 5), None, {}, torch.from_numpy(y))
+    fitted = u.Uncertainty.learn(TARGET, what, what, "energy")
+    assert fitted.scaling.shift[0] < -1
+    assert torch.equal(fitted.classes(z), (fitted.probabilities(z) > 0.5).long())
+    assert int(fitted.classes(z).sum()) < int((z > 0).sum())
+    again = u.Uncertainty.load(fitted.save(tmp_path))
+    assert again.scaling == fitted.scaling
+    change(tmp_path, shift=[1.0, 2.0])
+    with pytest.raises(InputError, match="shift"):
+        u.Uncertainty.load(tmp_path)
 
 
 def test_figures_without_a_label_are_none() -> None:
@@ -277,7 +340,7 @@ def test_sets_are_those_of_a_plain_loop() -> None:
     z, y = calibrated_labels(60, seed=10)
     what = observe.Seen(torch.from_numpy(z), torch.zeros(60, 5), None, {}, torch.from_numpy(y))
     fitted = u.Uncertainty.learn(CLASSES, what, what, "energy")
-    p = softmax(z / fitted.temperature, -1)
+    p = softmax(z / fitted.scaling.temperature, -1)
     for row, found in zip(p, fitted.sets(torch.from_numpy(z), 0.8).tolist(), strict=True):
         for k in range(3):
             scores = np.sort(1 - p[y == k, k])
@@ -336,7 +399,7 @@ def test_moved_graphs_are_found(score: str) -> None:
 def test_so_few_graphs_say_so() -> None:
     few = seen(7, 18)
     fitted = u.Uncertainty.learn(CLASSES, few, few)
-    assert fitted.temperature == 1
+    assert fitted.scaling.temperature == 1
     assert not fitted.outside(torch.tensor([1e9], dtype=torch.double)).any()
     assert fitted.sets(few.logits, 0.9).all()
     assert ["7" in note for note in fitted.notes] == [True, True]
@@ -345,7 +408,7 @@ def test_so_few_graphs_say_so() -> None:
 def test_one_class_no_labels_and_no_numbers_say_so() -> None:
     what = seen(50, 19)
     one = u.Uncertainty.learn(CLASSES, what, replace(what, y=torch.zeros(50, dtype=torch.long)))
-    assert (one.temperature, len(one.notes)) == (1, 1)
+    assert (one.scaling.temperature, len(one.notes)) == (1, 1)
     none = u.Uncertainty.learn(CLASSES, what, replace(what, y=None))
     assert "0 validation labels" in none.notes[0]
     assert none.sets(what.logits).all()
@@ -353,7 +416,7 @@ def test_one_class_no_labels_and_no_numbers_say_so() -> None:
     assert u.Uncertainty.learn(TARGETS, missing, missing).sets(missing.logits).all()
     broken = replace(what, logits=torch.full((50, 3), math.nan, dtype=torch.double))
     lost = u.Uncertainty.learn(CLASSES, broken, broken, "energy")
-    assert (lost.temperature, len(lost.notes)) == (1, 1)
+    assert (lost.scaling.temperature, len(lost.notes)) == (1, 1)
 
 
 def test_wrong_words_get_one_sentence() -> None:
@@ -397,7 +460,7 @@ def test_what_is_saved_says_the_same_bit_for_bit(score: str, tmp_path: Path) -> 
     assert torch.equal(first.sets(new.logits, 0.7), second.sets(new.logits, 0.7))
     assert torch.equal(first.outside(first.unusual(new)), second.outside(first.unusual(new)))
     assert (first.task, first.alpha, first.notes) == (second.task, second.alpha, second.notes)
-    assert first.temperature == second.temperature
+    assert first.scaling == second.scaling
 
 
 def change(folder: Path, **fields: Any) -> None:

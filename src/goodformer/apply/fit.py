@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.predict import LISTED, notes_on
+from goodformer.config.members import with_members
 from goodformer.config.presets import configure
-from goodformer.config.run import Hardware, RunConfig
+from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
 from goodformer.data.molecule import VERSION as READER
@@ -32,6 +34,10 @@ STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
+PERFECT_EPOCHS, PERFECT_STEPS = 5, 200
+"""A run ends after so many epochs, and so many steps, with a perfect metric. Explanations improve for longer than the
+metric of an easy task: on the 400 molecules of ``examples/nitro.csv``, the share of nitro bonds among the best-scored
+edges was 0.69 in a run that ended after 20 perfect steps, 0.88 after 200, and 0.92 at the end of all 100 epochs."""
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
@@ -97,6 +103,9 @@ def fit_file(
     runs: str | Path = "runs",
     hardware: Hardware | None = None,
     warn: Callable[[str], None] | None = None,
+    baseline: bool = True,
+    watch: Callable[[str], None] | None = None,
+    members: int | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -113,6 +122,9 @@ def fit_file(
         runs: Folder of the runs.
         hardware: Where to compute.
         warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
+        baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
+        watch: Called with a sentence before and after each baseline.
+        members: Runs with different seeds that predict together; by default one, or what a blend says.
 
     Returns:
         The content of ``report.json``.
@@ -125,7 +137,7 @@ def fit_file(
     with fresh_folder(folder):  # fails before training if the folder cannot be written
         table = source.load()
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
-        config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides)
+        config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides, members)
         check_splits(config, benchmark)  # before the warnings: an error makes them pointless
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
@@ -133,14 +145,16 @@ def fit_file(
             reused = Run(Path(runs) / config.folder_name).reuse_note
             for sentence in [*warned, *([reused] if reused else [])]:
                 warn(sentence)
+        baselines = fit_baselines(config, benchmark, runs, hardware, watch) if baseline else None
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
         fitted.save(folder)
         summary = run.summary or {}
-        copied = ("method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit")
+        copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
+        copied += ["members"] if "members" in summary else []
         problems = table.rows.problems()
-        report = {
+        report: dict[str, Any] = {
             "file": table.path.name,
             "files": [list(one) for one in table.split.files],
             "rows": collection.count,
@@ -157,8 +171,9 @@ def fit_file(
             "distance": distance_report(table.split, collection, labels.y),
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
-            "notes": [*warned, *notes_on(fitted, source.path)],
+            "baseline": baselines,
         }
+        report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(folder / REPORT, report)
         table.split.save(folder / SPLIT)
         (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
@@ -176,10 +191,15 @@ def configure_fit(
     preset: str,
     seed: int,
     overrides: Sequence[str] = (),
+    members: int | None = None,
 ) -> RunConfig:
     """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
+    if members is not None:
+        method, overrides = with_members(method, members, overrides)
     plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
-    return plain.with_overrides([*enough_training(len(benchmark.splits["train"]), plain, overrides), *overrides])
+    given = {".".join(parse_assignment(line)[0]) for line in overrides}
+    fitting = enough_training(benchmark.splits["train"], plain, given)
+    return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
 
 
 def fit_benchmark(
@@ -202,26 +222,30 @@ def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
             )
 
 
-def enough_training(graphs: int, config: RunConfig, given: Sequence[str] = ()) -> list[str]:
-    """Return settings that adapt the length of training to the number of graphs; none if the user set the epochs.
+def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()) -> list[str]:
+    """Return settings that adapt training to the number of graphs; none if the user set the epochs.
+
+    None, too, if the preset has one epoch, as for methods that are fitted at once.
 
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. Weights are averaged over at most one epoch, so that the average does not contain the first steps.
+    that point. A run also ends once the selection metric has been perfect for some time. Weights are averaged over at
+    most one epoch, so that the average does not contain the first steps.
 
     Args:
-        graphs: Number of training graphs.
+        train: Training graphs.
         config: The run with the settings of its preset.
-        given: Settings of the user, ``part.setting=value``.
+        given: Names of the settings of the user, such as ``training.epochs``.
     """
-    if any(line.startswith("training.epochs=") for line in given):
+    if config.training.epochs == 1 or "training.epochs" in given:
         return []
-    steps = max(math.ceil(graphs / config.training.batch_size), 1)
+    steps = max(math.ceil(len(train) / config.training.batch_size), 1)
     epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
     decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
     return [
         f"training.epochs={epochs}",
         f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
+        f"training.perfect_patience={max(math.ceil(PERFECT_STEPS / steps), PERFECT_EPOCHS)}",
         "training.schedule=constant",
         f"training.average_decay={decay:.4g}",
     ]

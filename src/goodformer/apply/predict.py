@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -101,7 +102,6 @@ def _same(model: FittedModel, path: str | Path, level: float | None, smiles: str
         "weights": model.file.sha256 or secrets.token_hex(),  # a model that is not saved is not known again
         "reading": [smiles or model.smiles, model.standardise, model.reader],
         "classes": model.classes,
-        "temperature": None if model.uncertainty is None else model.uncertainty.temperature,
         "input": [str(place.resolve()), *file],
         "level": level,
         "block": size,
@@ -179,13 +179,14 @@ class Answers:
 
 
 def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:
-    """Return class, probabilities, domain score and conformal set, one value per graph; empty columns for None."""
+    """Return class, probabilities, domain score, spread and conformal set, one value per graph; None has no graphs."""
     several = model.task.kind == "binary" and model.task.outputs > 1
     if answer is None:
         none = torch.zeros(0, model.task.outputs)
         codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
-        domain = (none, none[:, 0], none[:, 0].bool()) if model.uncertainty else ()
-        answer = Predictions(none, none, codes, None, *domain)
+        answer = Predictions(none, none, codes, None, spread=none[:, 0] if model.members > 1 else None)
+        if model.uncertainty:
+            answer = replace(answer, calibrated=none, domain_score=none[:, 0], outside=none[:, 0].bool())
     shares, columns = answer.best_probabilities, {}  # (B, C)
     if several:
         for place, (target, names) in enumerate(model.classes.items()):
@@ -199,6 +200,8 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if answer.domain_score is not None and answer.outside is not None:
         columns["domain_score"] = _rounded(answer.domain_score)
         columns["outside"] = answer.outside.tolist()
+    if answer.spread is not None:
+        columns["spread"] = _rounded(answer.spread)
     if level is None:
         return columns
     if model.uncertainty is None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 
 
 def command(
-    dataset: Annotated[str, typer.Option(help="Data set, e.g. good-motif; see goodformer datasets.")],
+    dataset: Annotated[str | None, typer.Option(help="Data set, e.g. good-motif; see goodformer datasets.")] = None,
+    suite: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"Several data sets instead of one: {options.SUITES}.")
+    ] = None,
     domain: Annotated[str | None, typer.Option(help="Attribute that shifts, e.g. basis or size.")] = None,
     shift: Annotated[str | None, typer.Option(help="Kind of shift: covariate, concept or none.")] = None,
     methods: Annotated[
@@ -21,6 +25,14 @@ def command(
     budget: Annotated[
         str, typer.Option(help=f"Number of graphs and epochs for all rows: {options.BUDGETS}.")
     ] = "compare",
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="ROW", help="Show the paired difference of every row to this one, with its interval."),
+    ] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="ROW ROW", help="Show the paired difference of the first row to the second."),
+    ] = None,
     overrides: options.Set = None,
     jobs: options.Jobs = 2,
     threads: options.Threads = 1,
@@ -33,6 +45,7 @@ def command(
     ] = None,
     table_only: Annotated[bool, typer.Option("--table-only", help="Train nothing.")] = False,
     export: options.Export = None,
+    predictions: options.Predictions = False,
     form: options.FormatOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the table here; - is stdout.")
@@ -49,36 +62,48 @@ def command(
       goodformer compare --dataset sp-motif --set dataset.bias=0.9 --export results/comparison.jsonl
       goodformer compare --dataset good-motif --methods "all,erm on goodformer,goodformer:paper"
       goodformer compare --dataset good-motif --table-only -o table.tex
+      goodformer compare --dataset bace --methods erm,gsat,goodformer --against erm
+      goodformer compare --suite molecules --methods erm,goodformer --against erm --pair goodformer erm
 
     Finished runs are reused and stopped runs are continued, so the command can be interrupted and repeated at any
     time. A run that fails does not stop the others; the exit code is then 1.
     """
     chosen = output.chosen_format(form, out)
+    if (dataset is None) == (suite is None):
+        raise InputError("give either --dataset or --suite, for example --dataset good-motif.")
+    if suite and (domain or shift):
+        raise InputError("--domain and --shift belong to one data set; leave them out with --suite.")
     with output.working():
         from goodformer.engine.store import export_results
         from goodformer.report import compare
+        from goodformer.report import suite as suites
+        from goodformer.report.paired import Shelf
         from goodformer.report.records import finished
 
         sources = options.record_sources(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
-        plan = compare.plan({"name": dataset, **given}, methods, seeds, budget, overrides or [])
-        known = compare.known_records(plan, runs, sources)
+        compared = [row for row in (against, *(pair or ())) if row]
+        what: Any = suite or {"name": dataset, **given}
+        room: Any = suites if suite else compare
+        plan = room.plan(what, ",".join([methods, *compared]), seeds, budget, overrides or [])
+        known = room.known_records(plan, runs, sources)
         failures: dict[str, str] = {}
         if known and not table_only and not quiet:
             again = "" if sources else f"; to train one again, delete its folder in {runs}"
-            typer.echo(f"{len(known)} of {len(plan.configs)} runs finished before{again}.", err=True)
+            typer.echo(f"{len(known)} of {len(plan.runs)} runs finished before{again}.", err=True)
         if not table_only and (missing := plan.missing(known)):
             from goodformer.data import load_benchmark
             from goodformer.executors import local
 
-            load_benchmark(**missing[0].dataset)  # missing data are one error, not one failure per run
+            for data in {config.dataset["name"]: config.dataset for config in missing}.values():
+                load_benchmark(**data)  # missing data are one error, not one failure per run
             with output.watching(quiet) as watch:
                 failures = local.complete(missing, runs, jobs, threads, watch)
-            known = compare.known_records(plan, runs, sources)
+            known = room.known_records(plan, runs, sources)
         if export:
-            export_results(finished(plan.configs.values(), runs), export)
-        report = compare.report(plan, known, failures)
-        table = compare.table(report)
+            export_results(finished(plan.runs, runs), export, predictions)
+        report = room.report(plan, known, failures, against, [pair] if pair else (), Shelf(runs, sources))
+        table = room.table(report)
     made = {
         output.Format.text: lambda: table.text(output.width()),
         output.Format.markdown: table.markdown,

@@ -37,6 +37,13 @@ def command(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Number of epochs; default: depends on the number of rows.")
     ] = None,
+    members: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, help="Seeds to train and average; default: 1. More is more accurate and slower."),
+    ] = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline/--no-baseline", help="Also fit a random forest and a linear model to compare.")
+    ] = True,
     runs: options.Runs = Path("runs"),
     device: options.Device = "cpu",
     threads: options.Threads = 1,
@@ -50,12 +57,14 @@ def command(
       goodformer fit bace.csv --smiles smiles --target Class --split scaffold -o bace
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
+      goodformer fit bace.csv --target Class --members 3 -o bace
       goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
 
     Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
-    shows the metric on both and lists rows that cannot be read. The same command continues an interrupted fit.
+    shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
+    are fitted to the same rows; the report shows what they reach. The same command continues an interrupted fit.
     """
     with output.working():
         from goodformer.apply.fit import OwnFile, fit_file
@@ -70,7 +79,13 @@ def command(
             shown.append(sentence)
             typer.echo(f"note: {sentence}", err=True)
 
-        report = fit_file(source, out, method, model, preset, given, seed, runs, hardware, warn)
+        def watch(sentence: str) -> None:
+            if not quiet:
+                typer.echo(sentence, err=True)
+
+        report = fit_file(
+            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members
+        )
     output.document(report) if as_json else _show(report, shown)
 
 
@@ -91,8 +106,14 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
 
     metric, classes = report["metric"], report["classes"]
+    baselines = (report.get("baseline") or {"rows": {}})["rows"]
     rows = [
-        [f"{name}{USES[split]}", report["counts"][split], report["splits"][split].get(metric)]
+        [
+            f"{name}{USES[split]}",
+            report["counts"][split],
+            report["splits"][split].get(metric),
+            *(one["splits"][split].get(metric) for one in baselines.values()),
+        ]
         for split, name in SPLIT_NAMES.items()
     ]
     meaning = "accuracy: share of rows whose class is predicted correctly"
@@ -103,8 +124,14 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
+    if members := report.get("members"):
+        each = ", ".join(f"{one['method']} seed {one['seed']} {one['weight']:.2f}" for one in members)
+        chosen = f"members and their weights: {each}"
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
-    output.table(["split", "rows", METRIC_NAMES[metric]], rows, title=title, note=f"{meaning}\n{chosen}")
+    if baselines:
+        chosen += f"\n{' and '.join(baselines)}: baseline{'s' if len(baselines) > 1 else ''} fitted to the same rows"
+    columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
+    output.table(columns, rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in classes.items())

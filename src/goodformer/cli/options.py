@@ -35,13 +35,21 @@ Model = Annotated[str | None, typer.Option(help="Model; default: the one the met
 Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
 """Default folder of records."""
-BUDGETS = "full, short, quick, compare or quickstart"
+BUDGETS = "full, medium, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
+SUITES = "molecules or rules"
+"""Names of the suites for help texts; a test compares them with the file of suites."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")]
 Export = Annotated[
     Path | None, typer.Option("--export", metavar="FILE", help="Add the records of finished runs to this file.")
+]
+Predictions = Annotated[
+    bool,
+    typer.Option(
+        "--predictions", help="With --export or -o: also copy the test predictions into a folder predictions beside it."
+    ),
 ]
 Threads = Annotated[int, typer.Option(min=1, help="Threads per process.")]
 Set = Annotated[

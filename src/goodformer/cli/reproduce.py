@@ -23,7 +23,7 @@ def command(
     budget: Annotated[str | None, typer.Option(help=f"Only this budget: {options.BUDGETS}.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; default: that of the artefact.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME", help="Only the columns of these data sets, e.g. good-motif.")
+        str | None, typer.Option(metavar="NAME,NAME", help="Only these data sets, e.g. good-motif or good-motif/basis.")
     ] = None,
     methods: Annotated[
         str | None, typer.Option(metavar="ROW,ROW", help="Only these rows, named as in goodformer compare.")
@@ -48,6 +48,10 @@ def command(
         Path | None,
         typer.Option(metavar="PAGE", help="Write the tables between the markers of docs/reproduce.md or README.md."),
     ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE", help="Write what reproduces and what does not between the markers of this page."),
+    ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -60,6 +64,7 @@ def command(
       goodformer reproduce table-ablation --dataset good-motif --seeds 1 --run --export results/ablation.jsonl
       goodformer reproduce figure-sensitivity -o sensitivity.png
       goodformer reproduce table-precision -o precision.tex
+      goodformer reproduce --verdicts docs/verdicts.md
 
     A record counts only if its settings equal those that the run would have now. Training can be stopped and
     continued at any time; the exit code is 1 if a run failed.
@@ -69,6 +74,11 @@ def command(
     sources = options.record_sources(records)
     if page:
         output.page(page, reproduce.write(sources or [options.RESULTS], page))
+    if verdicts:
+        from goodformer.report import verdict_page
+
+        output.page(verdicts, verdict_page.write(sources or [options.RESULTS], verdicts))
+    if page or verdicts:
         return
     if name is None:
         _list(sources, runs, seeds, as_json or form is output.Format.json)

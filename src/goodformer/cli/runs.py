@@ -107,6 +107,7 @@ def export(
         list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs to export; default: all finished runs.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Add the lines to this file.")] = None,
+    predictions: options.Predictions = False,
     runs: options.Runs = Path("runs"),
 ) -> None:
     """Write the records of finished runs as JSON lines; a run that the file already has is replaced.
@@ -114,6 +115,7 @@ def export(
     [bold]Examples[/bold]
 
       goodformer runs export -o results/mine.jsonl
+      goodformer runs export -o results/mine.jsonl --predictions
       goodformer runs export 3f2a 77b0 > two.jsonl
     """
     import json
@@ -128,7 +130,7 @@ def export(
             f"run {unfinished[0]} is not finished; repeat the command that started it to continue, then export the run."
         )
     if out:
-        typer.echo(f"{out} now contains {export_results(chosen, out)} runs", err=True)
+        typer.echo(f"{out} now contains {export_results(chosen, out, predictions)} runs", err=True)
         return
     for run in chosen:
         if run.summary:

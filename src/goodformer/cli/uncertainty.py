@@ -92,7 +92,8 @@ def _show(name: str, record: dict[str, Any]) -> None:
     rows = [
         [SPLIT_NAMES[split], *(row[when][kind] for kind, when in pairs)] for split, row in record["calibration"].items()
     ]
-    title = f"calibration, temperature {record['temperature']:.3f}"
+    shifts = ", ".join(f"{shift:.3f}" for shift in record["shift"])
+    title = f"calibration, temperature {record['temperature']:.3f}{f', shift {shifts}' if shifts else ''}"
     output.table(["split", *(f"{kind} {when}" for kind, when in pairs)], rows, title)
     rows = [[SPLIT_NAMES[split], row["coverage"], row["size"]] for split, row in record["conformal"].items()]
     output.table(["split", "coverage", "labels per set"], rows, f"conformal sets at level {record['level']:g}")

@@ -6,7 +6,8 @@ outside the package passes its own to ``METHODS.add``. A method without settings
 A configuration is built in layers, and later layers win: what the preset always sets, what it sets for the model, for
 the benchmark and for that model on that benchmark (``benchmarks`` under the model), then the same layers of the budget,
 then the overrides. An override that names a data set, a model, a method, a preset or a budget, or that sets something
-of the data set, decides which layers there are, so it is read first.
+of the data set, decides which layers there are, so it is read first. A blend has the presets and the default model of
+its members' method, whose settings are given like those of the method itself.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import Any
 
 import yaml
 
+from goodformer.config.members import SEEDS, alike_configs, blend_of, is_blend, split_overrides
 from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
 from goodformer.errors import InputError, check_name
 from goodformer.methods import METHODS
+from goodformer.methods.members import BLEND
 
 Tree = dict[str, Any]
 
@@ -51,6 +54,13 @@ def default_model(method: str) -> str:
     return name
 
 
+def root_preset(method: str, name: str) -> str:
+    """Return the preset that a preset changes, directly or through others; itself if it changes none."""
+    check_name("preset", name, _settings(method)["presets"])
+    base = (_settings(method)["presets"][name] or {}).get("base")
+    return name if base is None else root_preset(method, base)
+
+
 def configure(
     dataset: Mapping[str, Any],
     method: str = "goodformer",
@@ -74,20 +84,44 @@ def configure(
     choice: Tree = {"dataset": dict(dataset), "method": method, "model": model, "preset": preset, "budget": budget}
     rest = _choose(choice, overrides)
     given, method = choice["dataset"], choice["method"]
+    if method == BLEND:
+        own, rest = split_overrides(rest)
+        lines = [f"method.{line}" for line in own.pop("settings", ())]
+        of = own.pop("of", _blended())
+        chosen = (choice["model"], choice["preset"], choice["budget"])
+        return blend_of(configure(given, of, *chosen, seed, [*lines, *rest]), **own)
     name = choice["model"] or default_model(method)
     tree: Tree = {"dataset": dict(given), "model": {"name": name}, "method": {"name": method}, "training": {}}
     tree |= {"seed": seed, "preset": choice["preset"], "budget": choice["budget"]}
     keys = benchmark_keys(given)
     check_budget(choice["budget"])
-    for settings in (*_preset(method, choice["preset"]), read_settings("budgets")[choice["budget"]] or {}):
+    limits = read_settings("budgets")[choice["budget"]] or {}
+    for settings in (*_preset(method, choice["preset"]), limits):
         own = dict(settings.get("models", {}).get(name) or {})
         places = (settings.get("benchmarks", {}), own.pop("benchmarks", {}))
         for layer in (settings.get("always"), own, *(place.get(key) for place in places for key in keys)):
             for part, values in (layer or {}).items():  # what the user says about the data set always wins
-                tree[part] |= {k: v for k, v in values.items() if part != "dataset" or k not in given}
+                more = {k: v for k, v in values.items() if part != "dataset" or k not in given}
+                if settings is limits and "epochs" in more:  # a budget never lengthens a run
+                    more["epochs"] = min(more["epochs"], tree["training"].get("epochs", more["epochs"]))
+                tree[part] |= more
     for line in rest:
         assign(tree, line)
     return RunConfig(**tree)
+
+
+def member_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the runs of all members of a blend; none if the run is not a blend."""
+    if not is_blend(config):
+        return []
+    alike, chosen = alike_configs(config), f"training.selection={config.training.selection}"
+    return [
+        *alike,
+        *(
+            configure(config.dataset, name, budget=config.budget, seed=SEEDS * config.seed + number, overrides=[chosen])
+            for number, name in enumerate(config.method["others"], len(alike))
+        ),
+    ]
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
@@ -132,6 +166,8 @@ def _preset(method: str, name: str) -> list[Tree]:
 def _settings(method: str) -> Tree:
     """Return the default model and the presets of a method; those registered with it are checked."""
     METHODS.require(method)
+    if method == BLEND:
+        return _settings(_blended())
     if method not in METHODS.presets:
         try:
             return read_settings(method)
@@ -145,6 +181,12 @@ def _settings(method: str) -> Tree:
     if not isinstance(settings["presets"], Mapping) or "default" not in settings["presets"]:
         raise InputError(f"method {method} has no preset 'default'; add one, which may be empty.")
     return settings
+
+
+def _blended() -> str:
+    """Return the method of a blend's members if none is named."""
+    name: str = METHODS.settings(BLEND)["of"].default
+    return name
 
 
 @cache

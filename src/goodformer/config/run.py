@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from goodformer import files
 from goodformer.config import history
@@ -53,12 +53,29 @@ class TrainingConfig(Checked):
 
     epochs: int = Field(20, ge=1, description="Number of passes over the training graphs.")
     batch_size: int = Field(64, ge=2, description="Graphs per training step, over all processes together.")
-    eval_batch_size: int = Field(256, ge=1, description="Graphs per evaluation step; the result does not depend on it.")
-    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
-    schedule: Literal["constant", "cosine"] = Field(
-        "constant", description="Learning rate over the epochs: constant, or falling to zero along a cosine."
+    eval_batch_size: int = Field(
+        256, ge=1, description="Most graphs per evaluation step; the result does not depend on it."
     )
-    weight_decay: float = Field(0.0, ge=0, le=1, description="L2 penalty added to the gradient.")
+    sampling: Literal["uniform", "balanced"] = Field(
+        "uniform",
+        description="Graphs of an epoch: each once, or classes equally often (balanced), rare ones repeated.",
+    )
+    optimizer: Literal["adam", "adamw"] = Field(
+        "adam", description="Optimiser: adam (weight decay in the gradient) or adamw (decoupled from it)."
+    )
+    learning_rate: float = Field(5e-4, gt=0, le=1, description="Learning rate of Adam.")
+    schedule: Literal["constant", "cosine", "plateau"] = Field(
+        "constant",
+        description="Learning rate over the epochs: constant, falling to zero along a cosine, or halved whenever the "
+        "selected epoch is a third of the patience old (plateau).",
+    )
+    milestones: list[Annotated[int, Field(ge=1)]] = Field(
+        [], description="Numbers of epochs after which the learning rate falls to a tenth; later ones are left out."
+    )
+    warmup: float = Field(
+        0.0, ge=0, le=1, description="Share of the training steps over which the learning rate rises linearly from 0."
+    )
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay: an L2 penalty.")
     clip_norm: float | None = Field(None, gt=0, description="Largest norm of the gradient; null disables clipping.")
     average: Kind = Field(
         "none", description="Average of the weights used for prediction: none, ema (every step) or swa (every epoch)."
@@ -67,16 +84,25 @@ class TrainingConfig(Checked):
     patience: int | None = Field(
         None, ge=1, description="Stop after this many epochs without a better selection metric; null never stops early."
     )
+    perfect_patience: int | None = Field(
+        None,
+        ge=1,
+        description="Stop after this many epochs with a perfect selection metric and a loss that hardly falls; null "
+        "never does.",
+    )
     selection: Rule = Field(
         "ood_val", description="Epoch to report: best on OOD validation (ood_val), on ID validation (id_val), or last."
-    )
-    batches: Literal["random", "by_size"] = Field(
-        "random", description="Graphs of a batch: random, or of similar size, which reduces padding."
     )
     drop_last: bool = Field(False, description="Skip the last training batch of an epoch if it is not full.")
     train_eval_graphs: int = Field(
         3000, ge=1, description="Largest number of training graphs used for the training metric; always the same ones."
     )
+
+    @model_validator(mode="after")
+    def _leave_out_milestones(self) -> Self:
+        """Keep the milestones that training reaches, in order, so that runs that compute the same are equal."""
+        self.milestones[:] = sorted({number for number in self.milestones if number < self.epochs})
+        return self
 
 
 class Hardware(Checked):
@@ -119,7 +145,7 @@ class RunConfig(Checked):
         for name, registry in PARTS.items():
             values[name] = _checked_part(name, registry, values.get(name))
         if isinstance(values.get("training"), Mapping):
-            values["training"] = TrainingConfig(**values["training"])
+            values["training"] = TrainingConfig(**history.current("training", values["training"]))
         super().__init__(**values)
 
     @classmethod

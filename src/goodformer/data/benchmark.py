@@ -87,7 +87,7 @@ class Benchmark:
         """Return one encoding of every split, from the cache if the recipe is known."""
 
         def build() -> dict[str, Tensor]:
-            return {split: encode(text, graphs.edge_index, graphs.node_ptr) for split, graphs in self.splits.items()}
+            return {split: encode(text, graphs.structure(self.features)) for split, graphs in self.splits.items()}
 
         if not self.recipe:
             return build()

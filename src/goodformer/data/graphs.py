@@ -13,6 +13,8 @@ from torch.utils.data import Dataset
 from torch_geometric.data import Batch, Data
 
 from goodformer.errors import InputError
+from goodformer.spec import FeatureSpec
+from goodformer.transforms.structure import Structure
 
 Indices = Sequence[int] | Tensor
 
@@ -76,6 +78,11 @@ class GraphSet(Dataset[Data]):
     def edge_index(self) -> Tensor:
         """Edges (2, E) in global node numbers."""
         return self.edge["index"] + torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
+
+    def structure(self, features: FeatureSpec | None = None) -> Structure:
+        """Return what encodings read; node and edge features only if they are described."""
+        x, attr = self.node.get("x"), self.edge.get("attr")
+        return Structure(self.edge_index, self.node_ptr, x, attr, features or FeatureSpec())
 
     def __getitem__(self, index: int) -> Data:
         if not -len(self) <= index < len(self):

@@ -33,7 +33,7 @@ from torch_geometric.data import Data
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GIVEN, GraphSet, bounds
-from goodformer.errors import check_name
+from goodformer.errors import InputError, check_name
 from goodformer.spec import Features, FeatureSpec
 
 Texts = Sequence[str | None]
@@ -159,17 +159,40 @@ class Parsed:
             found[row] = generator.GetFingerprintAsNumPy(restored(binary))
         return found
 
+    def contain(self, patterns: Sequence[str], progress: bool = False) -> npt.NDArray[np.bool_]:
+        """Return whether each molecule contains each SMARTS pattern (G, P); from the disk cache if there are many."""
+
+        def build() -> dict[str, Tensor]:
+            work = partial(_search_chunk, patterns=tuple(patterns))
+            parts = _in_chunks(work, self.binaries(progress), None, progress, "molecules searched")
+            return {"contain": torch.from_numpy(np.concatenate([np.zeros((0, len(patterns)), dtype=bool), *parts]))}
+
+        many = len(self) >= KEPT_FROM
+        key = _key("contain", self.smiles, {"patterns": list(patterns)})
+        return (cached(key, build) if many else build())["contain"].numpy()
+
+    def matched(self, patterns: Sequence[str]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which atoms (N,) and which bonds (M,) of all molecules belong to a match of any SMARTS pattern.
+
+        A bond belongs to a match if it stands for a bond of the pattern. All matches count, not only the first.
+        """
+        parts = _in_chunks(partial(_match_chunk, patterns=tuple(patterns)), self.binaries(), None, False)
+        none = np.zeros(0, dtype=bool)
+        return np.concatenate([none, *(part[0] for part in parts)]), np.concatenate(
+            [none, *(part[1] for part in parts)]
+        )
+
     def _written(self, kind: str, write: Callable[[Any], str], progress: bool = False) -> list[str]:
         """Return one string per molecule, from the disk cache if there are many."""
 
         def build() -> dict[str, Tensor]:
             work = partial(_write_chunk, write=write)
             parts = _in_chunks(work, self.binaries(progress), None, progress, kind)
-            return {kind: _packed([text for part in parts for text in part])}
+            return {kind: packed([text for part in parts for text in part])}
 
         many = len(self) >= KEPT_FROM
         tensors = cached(_key(kind, self.smiles, None), build) if many else build()
-        written: list[str] = _unpacked(tensors[kind])
+        written: list[str] = unpacked(tensors[kind])
         return written
 
     def binaries(self, progress: bool = False) -> list[bytes]:
@@ -442,9 +465,9 @@ def _molecules(
         bounds(tensors["nodes"].long()),
         bounds(tensors["edges"].long()),
     )
-    rejected = tuple(Rejected(row, texts[row] or "", reason) for row, reason in _unpacked(tensors["rejected"]))
+    rejected = tuple(Rejected(row, texts[row] or "", reason) for row, reason in unpacked(tensors["rejected"]))
     rows = tensors["rows"].long()
-    smiles = _unpacked(tensors["smiles"]) if kind == BLOCK or how else [texts[row] for row in rows.tolist()]
+    smiles = unpacked(tensors["smiles"]) if kind == BLOCK or how else [texts[row] for row in rows.tolist()]
     return Molecules(graphs, rows, rejected, Parsed(smiles, binaries))
 
 
@@ -458,8 +481,8 @@ def _joined(parts: Sequence[Part]) -> dict[str, Tensor]:
     for name in ("index", "atoms"):
         if joined[name].numel() and int(joined[name].max()) < 2**15:
             joined[name] = joined[name].short()
-    joined["smiles"] = _packed([text for part in parts for text in part.smiles])
-    return {**joined, "rejected": _packed([pair for part in parts for pair in part.rejected])}
+    joined["smiles"] = packed([text for part in parts for text in part.smiles])
+    return {**joined, "rejected": packed([pair for part in parts for pair in part.rejected])}
 
 
 def _key(kind: str, texts: Texts, key: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -468,13 +491,13 @@ def _key(kind: str, texts: Texts, key: Mapping[str, Any] | None) -> dict[str, An
     return {"molecules": kind, "version": VERSION, "rdkit": RDKIT, "texts": digest, "key": dict(key or {})}
 
 
-def _packed(value: list[Any]) -> Tensor:
+def packed(value: Any) -> Tensor:
     """Return JSON values as a tensor of bytes, which the cache can store."""
     return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
 
 
-def _unpacked(tensor: Tensor) -> Any:
-    """Invert `_packed`."""
+def unpacked(tensor: Tensor) -> Any:
+    """Invert `packed`."""
     return json.loads(tensor.numpy().tobytes())
 
 
@@ -496,6 +519,42 @@ def _write_chunk(binaries: Sequence[bytes], first: int, write: Callable[[Any], s
     """Return one string per molecule."""
     with rdBase.BlockLogs():
         return [write(restored(binary)) for binary in binaries]
+
+
+def _queries(patterns: Sequence[str]) -> list[Any]:
+    """Return the patterns in RDKit's form."""
+    found: list[Any] = [Chem.MolFromSmarts(text) for text in patterns]
+    for text, query in zip(patterns, found, strict=True):
+        if query is None:
+            raise InputError(f"{text!r} is not a SMARTS pattern; correct it.")
+    return found
+
+
+def _search_chunk(binaries: Sequence[bytes], first: int, patterns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return whether each molecule contains each pattern (G, P)."""
+    queries = _queries(patterns)
+    rows = [[mol.HasSubstructMatch(query) for query in queries] for mol in map(restored, binaries)]
+    return np.array(rows, dtype=bool).reshape(len(binaries), len(queries))
+
+
+def _match_chunk(
+    binaries: Sequence[bytes], first: int, patterns: Sequence[str]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return the atoms and the bonds of all matches, molecule after molecule."""
+    queries = _queries(patterns)
+    joined = [[(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in query.GetBonds()] for query in queries]
+    found: tuple[list[npt.NDArray[np.bool_]], list[npt.NDArray[np.bool_]]] = [], []
+    for mol in map(restored, binaries):
+        atoms, bonds = np.zeros(mol.GetNumAtoms(), dtype=bool), np.zeros(mol.GetNumBonds(), dtype=bool)
+        for query, pairs in zip(queries, joined, strict=True):
+            for match in mol.GetSubstructMatches(query, maxMatches=mol.GetNumAtoms() * 100):
+                atoms[list(match)] = True
+                for one, other in pairs:
+                    bonds[mol.GetBondBetweenAtoms(match[one], match[other]).GetIdx()] = True
+        found[0].append(atoms)
+        found[1].append(bonds)
+    none = np.zeros(0, dtype=bool)
+    return np.concatenate([none, *found[0]]), np.concatenate([none, *found[1]])
 
 
 def _in_chunks(

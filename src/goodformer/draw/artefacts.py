@@ -18,7 +18,7 @@ from goodformer.draw.subgraphs import REST, draw_edges, sketch
 from goodformer.errors import InputError
 
 COLOURS = {"goodformer": BLUE, "goodformer:paper": VERMILION}
-NAMES = {"goodformer": "GOODFormer, default", "goodformer:paper": "GOODFormer, preset paper"}
+NAMES = {"goodformer": "GOODFormer (ours)", "goodformer:paper": "GOODFormer (paper)"}
 STYLES = {"ciga": "--", "exphormer": ":"}
 SIGNS = {"lambda": r"$\lambda$", "alpha_E": r"$\alpha_E$", "alpha_PSE": r"$\alpha_{PSE}$"}
 TITLE, TEXT = 10.5, 9.0

@@ -1,4 +1,4 @@
-"""The graphs of each training step."""
+"""The graphs of each training step and of each evaluation step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from torch.utils.data import Sampler
 from goodformer.engine.seeds import derive_seed
 from goodformer.errors import InputError
 
-WINDOW = 32
-"""Largest number of batches whose graphs are sorted together: more means less padding and less mixing."""
+PAIRS = 2**21
+"""Most pairs of nodes in an evaluation step of several graphs; it bounds the memory that attention needs."""
+
+
+MOST_COPIES = 20
+"""How many times as often as the average graph a graph of a rare class is drawn at most."""
 
 
 class EpochBatches(Sampler[list[int]]):
@@ -21,11 +25,8 @@ class EpochBatches(Sampler[list[int]]):
     A batch is split among the processes, so a step sees the same graphs for any number of processes. BatchNorm needs
     two graphs per process; a remainder too small for that joins the batch before it.
 
-    If sizes are given, graphs of similar size form a batch, so that a model that pads to the largest graph computes
-    little padding. The shuffled order is cut into at least two windows of some tens of batches. Each window is sorted
-    and cut into batches, then the order of all batches is shuffled. Such a batch is no longer like the whole set:
-    BatchNorm takes its mean and variance over graphs of one size, so its running averages become noisier, and methods
-    that pair graphs within a batch (GOODFormer's interventions, contrastive losses) pair graphs of similar size.
+    If labels are given, every class is drawn equally often and has the same share in every batch: graphs of rare
+    classes are repeated, and of common classes each epoch draws a part. See `draw_balanced`.
 
     Args:
         graphs: Number of training graphs.
@@ -34,7 +35,7 @@ class EpochBatches(Sampler[list[int]]):
         drop_last: Leave out the last batch if it is not full.
         rank: Index of this process.
         world: Number of processes.
-        sizes: Nodes of each graph (G,), to form batches of similar size.
+        labels: Classes (G,) or binary targets (G, T) of the graphs, to balance classes.
     """
 
     def __init__(
@@ -46,9 +47,9 @@ class EpochBatches(Sampler[list[int]]):
         drop_last: bool = False,
         rank: int = 0,
         world: int = 1,
-        sizes: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> None:
-        self.sizes = sizes
+        self.labels = labels
         self.graphs, self.seed, self.rank, self.world, self.epoch = graphs, seed, rank, world, 0
         if batch_size < 2 * world:
             raise InputError(
@@ -72,12 +73,54 @@ class EpochBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", self.epoch))
-        order = torch.randperm(self.graphs, generator=generator)[: sum(self.lengths)]  # (G,)
-        batches = (
-            order.split(self.lengths) if self.sizes is None else _alike(order, self.sizes, self.lengths, generator)
-        )
-        for batch in batches:
-            yield batch[self.rank :: self.world].tolist()
+        if self.labels is None:
+            order = torch.randperm(self.graphs, generator=generator)[: sum(self.lengths)]  # (G,)
+        else:
+            order = draw_balanced(self.labels, sum(self.lengths), generator)
+        for batch in order.split(self.lengths):
+            # Classes alternate in a balanced order, which must not decide the share of a process.
+            mixed = batch if self.labels is None else batch[torch.randperm(len(batch), generator=generator)]
+            yield mixed[self.rank :: self.world].tolist()
+
+
+def draw_balanced(labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Draw graphs (count,) so that every class is equally frequent in the whole order and in every stretch of it.
+
+    A graph is drawn in proportion to 1 / (size of its class). With several targets its rarest known label decides.
+    No graph is drawn more than `MOST_COPIES` times as often as the average one. The copies of a graph differ by at most
+    one from the expected number, so nothing is left to luck but the remainder.
+
+    Args:
+        labels: Classes (G,), or zeros and ones (G, T) with NaN for missing labels.
+        count: Number of graphs to draw.
+        generator: Source of randomness.
+    """
+    codes = labels[:, None].double() if labels.dim() == 1 else labels.double()  # (G, T)
+    known = ~codes.isnan()
+    classes = int(codes.nan_to_num().max()) + 1
+    number = codes.nan_to_num().long() + classes * torch.arange(codes.shape[1])  # class of each label, (G, T)
+    sizes = torch.bincount(number[known], minlength=classes * codes.shape[1]).double()  # (T K,)
+    size, rarest = sizes[number].masked_fill(~known, len(codes)).min(1)  # (G,), (G,)
+    group = number.gather(1, rarest[:, None])[:, 0]  # the class that decides, (G,)
+    weight = 1 / size
+    for _ in range(10):  # each limit lowers the mean a little
+        weight = weight.clamp(max=MOST_COPIES * float(weight.mean()))
+
+    shuffled = torch.randperm(len(codes), generator=generator)
+    shuffled = shuffled[group[shuffled].argsort(stable=True)]  # class by class, so that each gets its share
+    expected = count * weight[shuffled] / weight.sum()  # copies of each graph, (G,)
+    offset = torch.rand((), generator=generator, dtype=torch.double)
+    ends = (expected.cumsum(0) + offset).floor().long()
+    ends[-1] = count  # whatever rounding does to the last sum
+    drawn = shuffled.repeat_interleave(ends.diff(prepend=ends.new_zeros(1)))  # (count,)
+
+    drawn = drawn[torch.randperm(count, generator=generator)]
+    by_group = group[drawn].argsort(stable=True)
+    number_in = torch.bincount(group[drawn], minlength=len(sizes))
+    rank = torch.arange(count) - (number_in.cumsum(0) - number_in).repeat_interleave(number_in)
+    start = torch.rand(len(sizes), generator=generator, dtype=torch.double)
+    place = (rank + start.repeat_interleave(number_in)) / number_in.repeat_interleave(number_in)  # spread over [0, 1]
+    return drawn[by_group][place.argsort(stable=True)]
 
 
 def _lengths(graphs: int, batch_size: int, drop_last: bool, smallest: int) -> list[int]:
@@ -91,13 +134,17 @@ def _lengths(graphs: int, batch_size: int, drop_last: bool, smallest: int) -> li
     return [*lengths, rest]
 
 
-def _alike(order: Tensor, sizes: Tensor, lengths: list[int], generator: torch.Generator) -> list[Tensor]:
-    """Cut an order of graphs (G,) into batches of similar size; any of them may be the one with the remainder."""
-    count = len(lengths)
-    shuffled = torch.tensor(lengths)[torch.randperm(count, generator=generator)]  # (S,), S batches
-    windows = max(-(-count // WINDOW), 2)
-    window = (torch.arange(count) * windows // count).repeat_interleave(shuffled)  # (G,)
-    by_size = sizes[order].argsort(stable=True)  # (G,)
-    place = by_size[window[by_size].argsort(stable=True)]  # (G,), by window, then by size
-    batches = order[place].split(shuffled.tolist())
-    return [batches[number] for number in torch.randperm(count, generator=generator).tolist()]
+def evaluation_batches(sizes: Tensor, batch_size: int) -> list[Tensor]:
+    """Cut graphs with these numbers of nodes (G,) into batches of similar size; return their positions.
+
+    A batch has at most ``batch_size`` graphs and, if it has more than one, at most ``PAIRS`` pairs of nodes.
+    """
+    order = sizes.argsort(stable=True)
+    pairs = sizes[order].square().cumsum(0)
+    batches, start, done = [], 0, 0
+    while start < len(order):
+        fitting = int(torch.searchsorted(pairs, done + PAIRS, right=True))
+        end = max(start + 1, min(start + batch_size, fitting))
+        batches.append(order[start:end])
+        start, done = end, int(pairs[end - 1])
+    return batches

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from goodformer.data.graphs import GraphSet
-from goodformer.engine.precision import edge_auc, graph_precision
+from goodformer.engine.batches import evaluation_batches
+from goodformer.engine.precision import edge_auc, graph_precision, node_scores
 from goodformer.errors import InputError
 from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.spec import Task
@@ -26,9 +27,10 @@ def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: T
     """Return the task's metric under its own name and the mean ``loss``.
 
     If the graphs carry edge truth and the method scores edges, the result also has ``precision_at_10`` and
-    ``edge_auc``. ``precision_at_10_logits`` ranks the edges by the method's logits instead, if it has them: a mask that
-    saturates in float32 ties edges that the logits still rank. A value that is not defined (only one class, no graph)
-    is None.
+    ``edge_auc``, and ``node_auc`` if they carry node truth: the score of a node is the highest of its edges. Only
+    graphs with a true edge count. ``precision_at_10_logits`` ranks the edges by the method's logits instead, if it has
+    them: a mask that saturates in float32 ties edges that the logits still rank. A value that is not defined (only one
+    class, no graph) is None.
 
     Args:
         method: The trained method; its training mode is restored.
@@ -66,16 +68,17 @@ def _check_shapes(method: Method, batch: Batch, prediction: Prediction) -> None:
 def eval_batches(
     method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Batch]]:
-    """Yield positions and batch, on the method's device; graphs of similar size come together to reduce padding.
+    """Yield positions and batch, on the method's device; graphs of similar size come together.
 
-    The method is in evaluation mode until the last batch; its training mode is then restored.
+    Batches of large graphs are smaller (see `evaluation_batches`). The method is in evaluation mode until the last
+    batch; its training mode is then restored.
     """
     indices = torch.arange(len(graphs)) if indices is None else indices
-    order = indices[graphs.sizes[indices].argsort(stable=True)]
-    device, mode = next(method.parameters()).device, method.training
+    device, mode = method.device, method.training
     method.eval()
     try:
-        for chunk in order.split(batch_size) if len(order) else ():
+        for places in evaluation_batches(graphs.sizes[indices], batch_size):
+            chunk = indices[places]
             batch = graphs.batch(chunk)
             yield chunk, batch if device.type == "cpu" else batch.to(device)
     finally:
@@ -85,18 +88,31 @@ def eval_batches(
 def collect(method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None) -> Outputs:
     """Return what `measure` needs of some graphs, on the CPU; each process of a run collects its share."""
     parts: list[Outputs] = []
-    for _, batch, prediction in infer(method, graphs, batch_size, indices):
-        part = {"logits": prediction.logits.detach().cpu(), "y": batch.y.cpu()}
+    for chunk, batch, prediction in infer(method, graphs, batch_size, indices):
+        part = {"logits": prediction.logits.detach().cpu(), "y": batch.y.cpu(), "place": chunk}
         if prediction.edge_scores is not None and "edge_truth" in batch:
             scores, truth = prediction.edge_scores.detach().cpu(), batch.edge_truth.cpu()  # (E,), (E,)
             graph = batch.batch[batch.edge_index[0]].cpu()  # (E,)
             precision = graph_precision(scores, truth, graph, batch.num_graphs)  # (B,)
-            part |= {"scores": scores, "truth": truth, "precision": precision}
+            known = ~precision.isnan()  # (B,)
+            part |= {"scores": scores[known[graph]], "truth": truth[known[graph]], "precision": precision}
+            if "node_truth" in batch:
+                nodes = known[batch.batch.cpu()]  # (N,)
+                by_node = node_scores(scores, batch.edge_index.cpu(), batch.num_nodes)  # (N,)
+                part |= {"node_scores": by_node[nodes], "node_truth": batch.node_truth.cpu()[nodes]}
             if prediction.edge_logits is not None:
                 logits = prediction.edge_logits.detach().cpu()  # (E,)
                 part["logit_precision"] = graph_precision(logits, truth, graph, batch.num_graphs)  # (B,)
         parts.append(part)
     return _joined(parts)
+
+
+def logits_in_order(outputs: Outputs, graphs: GraphSet, task: Task) -> Tensor:
+    """Return the logits of collected outputs in the order of the graphs (G, C)."""
+    logits = torch.zeros(len(graphs), task.outputs)
+    if outputs:
+        logits[outputs["place"]] = outputs["logits"].float()
+    return logits
 
 
 def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
@@ -112,6 +128,8 @@ def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
         if "logit_precision" in outputs:
             metrics["precision_at_10_logits"] = _known(float(outputs["logit_precision"].nanmean()))
         metrics["edge_auc"] = _known(edge_auc(outputs["scores"], outputs["truth"]))
+    if "node_scores" in outputs:
+        metrics["node_auc"] = _known(edge_auc(outputs["node_scores"], outputs["node_truth"]))
     return metrics
 
 

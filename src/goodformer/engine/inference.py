@@ -39,7 +39,10 @@ def time_inference(config: RunConfig, root: Path | None = None, rounds: int = 3)
     with own_randomness():
         if not trained:
             some = splits["train"].batch(list(range(min(64, len(splits["train"])))))
-            method.train().loss(some, 0)  # fills the running statistics that predictions need
+            if method.at_once:
+                method.fit([some], config.seed)
+            else:
+                method.train().loss(some, 0)  # fills the running statistics that predictions need
         for _ in range(rounds):
             start = time.process_time()
             for _ in infer(method, splits["test"], config.training.eval_batch_size):

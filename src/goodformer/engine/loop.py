@@ -22,6 +22,7 @@ from torch import Tensor
 from goodformer.config.run import Hardware
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.evaluate import Metrics, collect, measure
+from goodformer.engine.memory import keep_freed_memory
 from goodformer.engine.processes import run_processes
 from goodformer.engine.progress import Progress, TensorBoard
 from goodformer.engine.seeds import derive_seed, set_seed
@@ -60,6 +61,7 @@ def train_share(state: Training, hardware: Hardware) -> None:
 def train_epochs(state: Training, hardware: Hardware) -> None:
     """Train, evaluate, record and save, epoch by epoch."""
     torch.set_num_threads(hardware.threads)
+    keep_freed_memory()
     fabric = Fabric(
         accelerator=hardware.accelerator,
         devices=hardware.devices,
@@ -81,7 +83,7 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
         drop_last=training.drop_last,
         rank=rank,
         world=world,
-        sizes=graphs.sizes if training.batches == "by_size" else None,
+        labels=graphs.graph["y"] if training.sampling == "balanced" else None,
     )
     curves = TensorBoard(state.folder) if hardware.tensorboard and rank == 0 else None
     with Progress(state, len(batches), shown=hardware.progress and rank == 0) as progress:
@@ -129,11 +131,11 @@ def train_epoch(
     chosen = {id(parameter) for parameter in state.method.trainable(epoch)}
     for parameter in state.free:
         parameter.requires_grad_(id(parameter) in chosen)
-    for group in optimizer.param_groups:
-        group["lr"] = state.learning_rate
 
     meter = LossMeter()
-    for indices in batches:
+    for step, indices in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = state.rate(step, len(batches))
         batch = graphs.batch(indices)
         batch = batch if fabric.device.type == "cpu" else batch.to(fabric.device, non_blocking=True)
         terms = method.loss(batch, epoch)

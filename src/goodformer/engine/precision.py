@@ -1,4 +1,4 @@
-"""Agreement of edge scores with the true invariant subgraph: Precision@k and edge ROC-AUC."""
+"""Agreement of edge scores with the true invariant subgraph: Precision@k, edge ROC-AUC and node scores."""
 
 from __future__ import annotations
 
@@ -31,8 +31,25 @@ def graph_precision(scores: Tensor, truth: Tensor, edge_graph: Tensor, graphs: i
     return torch.where(_per_graph(truth, edge_graph, graphs) > 0, hits / k, torch.nan)
 
 
+def node_scores(scores: Tensor, edge_index: Tensor, nodes: int) -> Tensor:
+    """Return the highest score of the edges at each node (N,); minus infinity for a node without edges.
+
+    The highest and not the mean: a node belongs to the subgraph as soon as one of its edges does.
+
+    Args:
+        scores: Score of each directed edge, (E,).
+        edge_index: Ends of the edges, (2, E).
+        nodes: Number of nodes N.
+    """
+    lowest = scores.new_full((nodes,), -torch.inf)
+    return lowest.scatter_reduce(0, edge_index.flatten(), scores.repeat(2), "amax")
+
+
 def edge_auc(scores: Tensor, truth: Tensor) -> float:
-    """Return the probability that a true edge outscores a false one, ties counting half; NaN if one kind is missing."""
+    """Return the probability that a true edge or node outscores a false one; NaN if one kind is missing.
+
+    Ties count half.
+    """
     truth = truth.bool()
     positive, negative = int(truth.sum()), int((~truth).sum())
     if not positive or not negative:

@@ -33,7 +33,7 @@ class Progress:
         if shown and sys.stderr.isatty():
             from tqdm import tqdm  # type: ignore[import-untyped]
 
-            total, done = steps * state.config.training.epochs, steps * state.epoch
+            total, done = steps * state.planned, steps * state.epoch
             self.bar = tqdm(total=total, initial=done, leave=False, bar_format=BAR, dynamic_ncols=True)
 
     def __enter__(self) -> Self:
@@ -46,13 +46,13 @@ class Progress:
     def after_step(self, meter: LossMeter) -> None:
         """Move the bar every few steps."""
         if self.bar is not None and (meter.steps % REFRESH == 0 or meter.steps == self.steps):
-            self.bar.set_description(f"epoch {self.state.epoch + 1}/{self.state.config.training.epochs}", refresh=False)
+            self.bar.set_description(f"epoch {self.state.epoch + 1}/{self.state.planned}", refresh=False)
             self.bar.set_postfix({name: f"{mean:.3f}" for name, mean in meter.means().items()}, refresh=False)
             self.bar.update(meter.steps % REFRESH or REFRESH)
 
     def after_epoch(self, record: dict[str, Any]) -> None:
         """Print the line of an epoch."""
-        line = describe(record, self.state.benchmark.task.metric, self.state.config.training.epochs)
+        line = describe(record, self.state.benchmark.task.metric, self.state.planned)
         if self.bar is not None:
             self.bar.write(line, file=sys.stderr)
         elif self.shown:

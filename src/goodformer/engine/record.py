@@ -21,8 +21,8 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.engine.selection import RULES, SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 
-EDGE_METRICS = ("precision_at_10", "precision_at_10_logits", "edge_auc")
-"""Metrics of the test graphs' edges in a record; null if the method scores no edges, or has no logits."""
+EDGE_METRICS = ("precision_at_10", "precision_at_10_logits", "edge_auc", "node_auc")
+"""Metrics of the test graphs' edges and nodes in a record; null if the method or the data cannot have them."""
 PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
 
 
@@ -32,6 +32,7 @@ def summarise(
     epochs: Sequence[dict[str, Any]],
     cost: dict[str, Any],
     hardware: Hardware,
+    predictions: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the final record of a run as one JSON object; unknown values are null.
 
@@ -41,6 +42,7 @@ def summarise(
         epochs: The records of its epochs.
         cost: Values measured during training: ``parameters``, ``wall_seconds``, ``peak_memory_mb``, ``device``.
         hardware: The hardware that was requested when the run was finished.
+        predictions: What `goodformer.engine.predictions.keep` returned for the selected epoch.
     """
     metric, selection = benchmark.task.metric, config.training.selection
 
@@ -71,6 +73,7 @@ def summarise(
         "splits": {split: chosen[split] for split in SPLITS},
         "by_rule": {rule: {"epoch": epoch["epoch"], **results(epoch)} for rule, epoch in under.items()},
         "curves": {name: values for name, values in curves.items() if any(value is not None for value in values)},
+        "predictions": predictions,
         "versions": versions(),
         "machine": machine(),
         "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from goodformer import files
+from goodformer.config.presets import member_configs
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine.evaluate import evaluate
+from goodformer.engine import predictions
+from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
-from goodformer.engine.store import BEST, CONFIG, EPOCHS, SUMMARY, Run
+from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Run
 from goodformer.engine.training import Training
-from goodformer.engine.weights import ModelFile, load_weights
+from goodformer.engine.weights import MemberFile, ModelFile, load_weights
 from goodformer.errors import InputError
 from goodformer.methods.base import Method
 from goodformer.spec import SPLITS
@@ -55,7 +57,10 @@ def train(
 
 def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, ModelFile]:
     """Return the method of a configuration, its initial weights drawn from the seed, and its description."""
-    file = ModelFile(model=config.model, method=config.method, features=benchmark.features, task=benchmark.task)
+    members = tuple(MemberFile(model=one.model, method=one.method) for one in member_configs(config))
+    file = ModelFile(
+        model=config.model, method=config.method, features=benchmark.features, task=benchmark.task, members=members
+    )
     with own_randomness():
         set_seed(config.seed, "weights")
         return file.build(), file
@@ -65,22 +70,33 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
     """Train what is missing of a run and write its summary."""
     benchmark = given or load_benchmark(**config.dataset)
     method, file = build_method(config, benchmark)
+    if file.members:
+        from goodformer.engine.blend import complete_blend  # which trains the members by this module
+
+        complete_blend(run, config, hardware, benchmark, file)
+        return
     ready = benchmark.with_encodings(method.encodings)
     training = Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run
     training.resume()
     if not training.done:
-        from goodformer.engine.loop import fit  # Lightning takes a second to import
+        if method.at_once:
+            training.fit_at_once(hardware)
+        else:
+            from goodformer.engine.loop import fit  # Lightning takes a second to import
 
-        fit(training, hardware)
+            fit(training, hardware)
         if not training.resume():
             raise InputError(f"{run.folder} was removed while it was being trained; train it again.")
     chosen = training.epochs[training.selected]
-    missing = [split for split in SPLITS if split not in chosen]
-    if missing:
-        method, _ = load_weights(run.folder / BEST)
-        for split in missing:
-            chosen[split] = evaluate(method, ready.splits[split], config.training.eval_batch_size)
+    method, _ = load_weights(run.folder / BEST)
+    kept = {}
+    for split in (one for one in SPLITS if one not in chosen or one in predictions.KEPT):
+        outputs = collect(method, ready.splits[split], config.training.eval_batch_size)
+        chosen.setdefault(split, measure(ready.task, [outputs]))
+        kept[split] = logits_in_order(outputs, ready.splits[split], ready.task)
+    entry = predictions.keep(run.folder / PREDICTED, kept, benchmark.splits)
     training.save_last()
     files.write_lines(run.folder / EPOCHS, training.epochs)
-    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, training.epochs, training.cost, hardware))
+    summary = summarise(config, benchmark, training.epochs, training.cost, hardware, entry)
+    files.write_json(run.folder / SUMMARY, summary)

@@ -18,6 +18,9 @@ RULES: dict[str, str | None] = {"ood_val": "val", "id_val": "id_val", "last": No
 SUMMARY_NAMES = {"id_val": "id_val", "id_test": "id_test", "ood_val": "val", "ood_test": "test"}
 """The names of splits in summaries, and the keys of these splits."""
 
+SMALL_LOSS = 0.05
+"""A loss in nats below which a perfect metric needs no further training: right classes have 95 % on average."""
+
 
 def describe_selection(rule: str, splits: Mapping[str, Mapping[str, Any]], metric: str) -> str:
     """Return in words how an epoch was selected, given the metrics of its splits.
@@ -54,8 +57,33 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
     return scores.index(max(scores))
 
 
-def should_stop(epochs: Sequence[dict[str, Any]], rule: str, metric: str, patience: int | None) -> bool:
-    """Return whether the selected epoch is at least ``patience`` epochs old."""
-    if patience is None or not epochs:
+def should_stop(
+    epochs: Sequence[dict[str, Any]], rule: str, metric: str, patience: int | None, perfect: int | None = None
+) -> bool:
+    """Return whether further epochs are unlikely to be selected.
+
+    Either the selected epoch is at least ``patience`` epochs old. Or the metric was perfect in the last ``perfect``
+    epochs and the loss of the selected one is below `SMALL_LOSS`, so that neither can improve much.
+    """
+    if not epochs:
         return False
-    return len(epochs) - 1 - select_epoch(epochs, rule, metric) >= patience
+    selected, split = select_epoch(epochs, rule, metric), RULES[rule]
+    if patience is not None and len(epochs) - 1 - selected >= patience:
+        return True
+    if perfect is None or split is None or len(epochs) < perfect:
+        return False
+    loss = epochs[selected].get(split, {}).get("loss")
+    recent = [epoch.get(split, {}).get(metric) for epoch in epochs[-perfect:]]
+    return loss is not None and loss < SMALL_LOSS and all(score is not None and score >= 1 for score in recent)
+
+
+def plateau_cuts(epochs: Sequence[dict[str, Any]], rule: str, metric: str, patience: int) -> int:
+    """Return how often ``patience`` epochs have passed without a better one; a cut starts the count again."""
+    cuts, waited, best = 0, 0, -1
+    for number in range(1, len(epochs) + 1):
+        selected = select_epoch(epochs[:number], rule, metric)
+        waited = 0 if selected != best else waited + 1
+        best = selected
+        if waited >= patience:
+            cuts, waited = cuts + 1, 0
+    return cuts

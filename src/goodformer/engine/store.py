@@ -20,6 +20,10 @@ from goodformer.errors import InputError, check_name
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
 MODEL, BEST, LAST = "model.json", "best", "last"
+PREDICTED = "predictions.npz"
+"""Name of the file of predictions in the folder of a run; see `goodformer.engine.predictions`."""
+PREDICTIONS = "predictions"
+"""Folder of such files beside exported records; a file there is named after the id of its run."""
 SHOWN = 5
 """Runs that an error message names."""
 
@@ -136,8 +140,13 @@ def list_runs(root: str | Path = "runs") -> list[Run]:
     return [Run(path.parent) for path in sorted(Path(root).glob(f"*/{CONFIG}"))]
 
 
-def export_results(runs: Iterable[Run], path: str | Path) -> int:
+def export_results(runs: Iterable[Run], path: str | Path, predictions: bool = False) -> int:
     """Add the summaries of finished runs to a file of JSON lines; a line of the same id is replaced.
+
+    Args:
+        runs: The runs; those that are not finished are left out.
+        path: The file of records.
+        predictions: Whether to copy the predictions of the runs, too, into the folder ``predictions`` beside the file.
 
     Returns:
         The number of lines in the file.
@@ -148,8 +157,26 @@ def export_results(runs: Iterable[Run], path: str | Path) -> int:
         if not all(isinstance(line, dict) and "id" in line and "kind" not in line for line in lines):
             raise InputError(f"{path} contains lines that are not records of runs; choose another file.")
 
-    summaries = (summary for run in runs if (summary := run.summary) is not None)
-    return merge_lines(Path(path), summaries, lambda line: line["id"], check)
+    found = [(run, summary) for run in runs if (summary := run.summary) is not None]
+    if predictions:
+        folder = Path(path).parent / PREDICTIONS
+        for run, summary in found:
+            if summary.get("predictions"):
+                content = read_checked(run.folder / PREDICTED, summary["predictions"]["sha256"])
+                files.make_folder(folder)
+                files.write_bytes(folder / f"{summary['id']}.npz", content)
+    return merge_lines(Path(path), (summary for _, summary in found), lambda line: line["id"], check)
+
+
+def read_checked(path: Path, sha256: str) -> bytes:
+    """Return the content of a file of predictions; raise an error unless it has the checksum of its record."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); restore it, or export the run again.") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise InputError(f"{path} does not belong to the record of its run; restore it, or export the run again.")
+    return content
 
 
 def merge_lines(

@@ -18,11 +18,13 @@ from typing import Any, cast
 import torch
 
 from goodformer import files
-from goodformer.config.run import RunConfig
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.average import WeightAverage
+from goodformer.engine.progress import Progress
 from goodformer.engine.record import peak_memory_mb
-from goodformer.engine.selection import select_epoch, should_stop
+from goodformer.engine.seeds import derive_seed, set_seed
+from goodformer.engine.selection import plateau_cuts, select_epoch, should_stop
 from goodformer.engine.store import BEST, EPOCHS, LAST, MODEL, STATE
 from goodformer.engine.weights import WEIGHTS, ModelFile, move_weights, read_description, read_tensors, save_weights
 from goodformer.errors import InputError
@@ -50,7 +52,7 @@ class Training:
     """
 
     average: WeightAverage
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer | None = None
 
     def __init__(
         self,
@@ -78,17 +80,34 @@ class Training:
         return select_epoch(self.epochs, self.config.training.selection, self.benchmark.task.metric)
 
     @property
+    def planned(self) -> int:
+        """The number of epochs if training is not stopped early; one for a method that is fitted at once."""
+        return 1 if self.method.at_once else self.config.training.epochs
+
+    @property
     def done(self) -> bool:
         """Whether no epoch is left, or the selection metric has stopped improving."""
         training, metric = self.config.training, self.benchmark.task.metric
-        return self.epoch >= training.epochs or should_stop(self.epochs, training.selection, metric, training.patience)
+        return self.epoch >= self.planned or should_stop(
+            self.epochs, training.selection, metric, training.patience, training.perfect_patience
+        )
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next epoch."""
+        """The learning rate at the end of the next epoch."""
+        return self.rate(0, 1)
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate of one of the ``steps`` of the next epoch."""
         training = self.config.training
-        share = (1 + math.cos(math.pi * self.epoch / training.epochs)) / 2 if training.schedule == "cosine" else 1.0
-        return training.learning_rate * share
+        rate = training.learning_rate * 0.1 ** sum(self.epoch >= number for number in training.milestones)
+        if training.schedule == "cosine":
+            rate *= (1 + math.cos(math.pi * self.epoch / training.epochs)) / 2
+        elif training.schedule == "plateau":
+            wait = max((training.patience or training.epochs) // 3, 1)
+            rate *= 0.5 ** plateau_cuts(self.epochs, training.selection, self.benchmark.task.metric, wait)
+        rising = training.warmup * training.epochs * steps  # the number of steps of the warm-up
+        return rate * min(1.0, (self.epoch * steps + step + 1) / rising) if rising else rate
 
     def resume(self) -> bool:
         """Load the saved state and return whether there is one; call it before the weights go to their device."""
@@ -121,9 +140,8 @@ class Training:
         training = self.config.training
         self.free = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
         fused = self.free[0].device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.Adam(
-            self.free, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused
-        )
+        kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
+        self.optimizer = kind(self.free, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused)
         self.average = WeightAverage(self.method, training.average, training.average_decay)
         if self.saved:
             self.optimizer.load_state_dict(self.saved["optimizer"])
@@ -131,6 +149,31 @@ class Training:
         self.saved = {}
         self.clock = time.perf_counter()
         return self.optimizer
+
+    def fit_at_once(self, hardware: Hardware) -> None:
+        """Fit a method that needs no gradients, evaluate it, and save it as the only epoch of the run."""
+        from goodformer.engine.loop import evaluate_splits  # Lightning takes a second to import
+
+        training, graphs = self.config.training, self.benchmark.splits["train"]
+        self.average, self.saved = WeightAverage(self.method, "none"), {}
+        self.clock, processor_start = time.perf_counter(), time.process_time()
+        set_seed(self.config.seed, "epoch", 0, 0)
+        batches = (graphs.batch(chunk) for chunk in torch.arange(len(graphs)).split(training.eval_batch_size))
+        with Progress(self, 1, shown=hardware.progress) as progress:
+            self.method.fit(batches, derive_seed(self.config.seed, "fit"), hardware.threads)
+            seconds, used = time.perf_counter() - self.clock, time.process_time() - processor_start
+            found = evaluate_splits(self, 0, 1)
+            record = {
+                "epoch": 1,
+                "loss": {"total": found["train"]["loss"]},
+                **found,
+                "seconds": round(seconds, 3),
+                "processor_seconds": round(used, 3),
+                "eval_seconds": round(time.perf_counter() - self.clock - seconds, 3),
+            }
+            self.epochs.append(record)
+            self.save()
+            progress.after_epoch(record)
 
     def save(self) -> None:
         """Save the state after an epoch, and its weights where it is the best so far."""
@@ -142,7 +185,7 @@ class Training:
             "wall_seconds": round(self.cost["wall_seconds"] + now - self.clock, 3),
             "peak_memory_mb": max(self.cost["peak_memory_mb"], peak_memory_mb()),
             # cpu, cuda, or both where a run continued on another device
-            "device": ", ".join(dict.fromkeys([*filter(None, devices), self.free[0].device.type])),
+            "device": ", ".join(dict.fromkeys([*filter(None, devices), self.method.device.type])),
         }
         self.clock = now
         state = {
@@ -151,7 +194,7 @@ class Training:
             "id": self.config.id,
             "epochs": self.epochs,
             "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict() if self.optimizer else {},
             "average": self.average.state_dict(),
             "cost": self.cost,
         }

@@ -21,6 +21,7 @@ from goodformer.engine.store import MODEL
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
+from goodformer.methods.blend import Blend
 from goodformer.models import MODELS
 from goodformer.registry import Registry
 from goodformer.settings import first_mistake
@@ -33,6 +34,20 @@ DERIVED = ("sureness.json", "sureness.safetensors")
 """Files that were fitted to the weights beside them; new weights remove them, the description first."""
 
 
+class MemberFile(BaseModel):
+    """One member of a method that has several.
+
+    Attributes:
+        model: Name of its model and settings.
+        method: Name of its method and settings.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    model: dict[str, Any]
+    method: dict[str, Any]
+
+
 class ModelFile(BaseModel):
     """The content of ``model.json``: all that is needed to build a method.
 
@@ -41,6 +56,7 @@ class ModelFile(BaseModel):
         method: Name of the method and its settings.
         features: What nodes and edges carry.
         task: What is predicted.
+        members: The members of a blend, in the order of its weights; empty for other methods.
         about: Where the weights come from and what their answers mean.
         sha256: Checksum of the weights, empty before there are any.
     """
@@ -51,13 +67,17 @@ class ModelFile(BaseModel):
     method: dict[str, Any]
     features: FeatureSpec
     task: Task
+    members: tuple[MemberFile, ...] = ()
     about: dict[str, Any] = {}
     sha256: str = ""
 
     def build(self) -> Method:
         """Return the method with fresh weights, drawn from the global generators."""
-        model = _built(MODELS, self.model, self.features)
-        return _built(METHODS, self.method, model, self.task)
+
+        def method(part: ModelFile | MemberFile) -> Method:
+            return _built(METHODS, part.method, _built(MODELS, part.model, self.features), self.task)
+
+        return Blend.join(self.task, [method(one) for one in self.members]) if self.members else method(self)
 
 
 def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> ModelFile:
@@ -70,7 +90,7 @@ def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> 
         "format": FORMAT,
         "version": VERSION,
         "goodformer": goodformer.__version__,
-        **file.model_dump(mode="json", exclude={"sha256"}),
+        **file.model_dump(mode="json", exclude={"sha256", *([] if file.members else ["members"])}),
         "weights": {"file": WEIGHTS, "sha256": sha256},
     }
     files.write_json(folder / MODEL, description)
@@ -109,13 +129,21 @@ def read_description(folder: Path) -> ModelFile:
     found = read_format(path, FORMAT, VERSION, "give a folder best or last of a run")
     fields = {name: found.get(name) for name in ("model", "method", "features", "task")}
     for part in ("model", "method"):
-        fields[part] = history.current(part, found[part]) if isinstance(found.get(part), dict) else found.get(part)
+        fields[part] = _today(part, found.get(part))
+    members = found.get("members", [])
+    if isinstance(members, list) and all(isinstance(one, dict) for one in members):
+        members = [{part: _today(part, one.get(part)) for part in ("model", "method")} for one in members]
     weights = found.get("weights")
     sha256 = weights.get("sha256") if isinstance(weights, dict) else None
     try:
-        return ModelFile(**fields, about=found.get("about") or {}, sha256=sha256 or "")
+        return ModelFile(**fields, members=members, about=found.get("about") or {}, sha256=sha256 or "")
     except ValidationError as error:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
+
+
+def _today(part: str, settings: Any) -> Any:
+    """Return settings under today's names, anything else as it is."""
+    return history.current(part, settings) if isinstance(settings, dict) else settings
 
 
 def read_format(path: Path, name: str, version: int, advice: str) -> dict[str, Any]:

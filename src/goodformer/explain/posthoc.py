@@ -7,7 +7,8 @@ graph has the same scores alone and in any batch.
 What an edge weight affects depends on the model. GIN: all messages, with or without virtual node. GraphGPS and
 GOODFormer's model: messages, but not the all-pairs attention. Exphormer: messages and attention along the graph's own
 edges, but not along the expander's. Graphormer: degrees and the pairs that an edge joins; distances only where the
-weight is 0. Encodings of the whole graph do not change.
+weight is 0. Encodings of the whole graph do not change, but codes of Morgan environments count with the smallest weight
+of their edges (`goodformer.nn.environments`).
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorith
         algorithm: ``occlusion``, ``gradient`` (for graphs with many hundred edges) or ``mask`` (GNNExplainer's).
     """
     explainer = _explainer(method, algorithm)
-    device = next(method.parameters()).device
+    device = method.device
     found: list[Tensor] = [torch.empty(0)] * len(graphs)
     for chunk in graphs.edge_ptr.diff().argsort(stable=True).split(batch_size):
         batch = graphs.batch(chunk).to(device)

@@ -26,5 +26,8 @@ METHODS: Registry[Method] = Registry(
         "imold": "goodformer.methods.imold:IMoLD",
         "cal-plus": "goodformer.methods.cal:CALPlus",
         "goodformer": "goodformer.methods.goodformer:GOODFormerMethod",
+        "forest": "goodformer.methods.forest:Forest",
+        "linear": "goodformer.methods.linear:Linear",
+        "blend": "goodformer.methods.blend:Blend",
     },
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,9 @@ from torch_geometric.data import Batch
 
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
+
+SPREAD = "member_spread"
+"""Signal of methods with several members: the standard deviation of their probabilities."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,11 @@ class Method(nn.Module):
 
     Attributes:
         in_words: What the method does and when to choose it, in one sentence without formulas.
+        at_once: Whether `fit` replaces training by gradients; such a run has one epoch.
     """
 
     in_words: str = ""
+    at_once: ClassVar[bool] = False
 
     def __init__(self, model: GraphModel, task: Task) -> None:
         super().__init__()
@@ -60,6 +66,10 @@ class Method(nn.Module):
         """Return named, weighted loss terms; their sum is minimised."""
         raise NotImplementedError
 
+    def fit(self, batches: Iterable[Batch], seed: int, threads: int = 1) -> None:
+        """Learn from all training graphs at once, if `at_once` is true; ``seed`` decides everything random."""
+        raise NotImplementedError
+
     def edge_scores(self, batch: Batch) -> Tensor | None:
         """Return one score per edge (E,), larger = more invariant; None if the method does not score edges."""
         return None
@@ -71,6 +81,11 @@ class Method(nn.Module):
     def predict(self, batch: Batch) -> Prediction:
         """Return logits and edge scores; a method that computes both in one pass overrides this."""
         return Prediction(self(batch), self.edge_scores(batch))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next((one.device for one in (*self.parameters(), *self.buffers())), torch.device("cpu"))
 
     def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
         """Return the parameters that this epoch updates; for methods that alternate."""

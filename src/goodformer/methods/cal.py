@@ -16,8 +16,10 @@ from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.nn.attention import NEVER
 from goodformer.nn.bank import Bank
+from goodformer.nn.extractor import pair_linear
 from goodformer.nn.gcn import GCN
 from goodformer.nn.layout import Layout
+from goodformer.nn.pairs import normed_sums, pair_sums
 from goodformer.nn.readout import sum_nodes
 from goodformer.spec import Task
 
@@ -48,10 +50,11 @@ class CALPlus(Method):
     The prediction is w_c(x_c).
 
     Paper: Sui et al., "Enhancing Out-of-distribution Generalization on Graphs via Causal Attention Learning", 2024.
-    Differs from the paper: binary targets have two prototypes each. The bank size is a number of vectors instead
-        of batches. With ``variant="as_published"`` prototypes are the class means of the batch, L_P applies the softmax
-        twice, and the divergence trains w_s only, as in the authors' code. That code also refills the bank from further
-        batches in every step; here it stays first-in, first-out.
+    Differs from the published code: the model embeds the input itself, without BatchNorm before it; binary targets have
+        two prototypes each. The bank size is a number of vectors instead of batches. With
+        ``variant="as_published"`` prototypes are the class means of the batch, L_P applies the softmax twice, and the
+        divergence trains w_s only, as in the authors' code. That code also refills the bank from further batches in
+        every step; here it stays first-in, first-out.
     Paper silent on: the decay d; whether prototypes pass a gradient (they do not here).
     """
 
@@ -108,19 +111,24 @@ class CALPlus(Method):
     def predict(self, batch: Batch) -> Prediction:
         """Return logits and edge scores; only the invariant part is computed."""
         found = self.attend(batch)
-        x_c = self.invariant_branch(found.h, found.node, found.edge, Layout(batch))
+        x_c = self._invariant(found, batch)
         return Prediction(self.invariant_classifier(x_c), found.edge)
 
     def attend(self, batch: Batch) -> Attended:
         """Embed the nodes and compute the invariant shares of nodes and edges."""
         h = self.model(batch)
-        ends = torch.cat((h[batch.edge_index[0]], h[batch.edge_index[1]]), 1)  # (E, 2D)
-        return Attended(h, self.node_attention(h).softmax(1)[:, 0], self.edge_attention(ends).softmax(1)[:, 0])
+        edge = pair_linear(self.edge_attention, h, Layout(batch))  # (E, 2)
+        return Attended(h, self.node_attention(h).softmax(1)[:, 0], edge.softmax(1)[:, 0])
+
+    def _invariant(self, found: Attended, batch: Batch) -> Tensor:
+        """Return x_c (B, D)."""
+        x_c = self.invariant_branch(found.h, found.node, found.edge, Layout(batch))
+        return self.model.fuse(x_c, batch, found.node[:, None])
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """The four weighted terms; in training the bank and the prototypes are updated."""
         found, layout = self.attend(batch), Layout(batch)
-        x_c = self.invariant_branch(found.h, found.node, found.edge, layout)  # (B, D)
+        x_c = self._invariant(found, batch)  # (B, D)
         x_s = self.variant_branch(found.h, 1 - found.node, 1 - found.edge, layout)
         if self.training:
             self.bank.push(x_s.detach())
@@ -137,8 +145,13 @@ class CALPlus(Method):
         drawn = self.bank.draw(len(x_c))  # (M, D)
         if not len(drawn):
             return x_c.new_zeros(())
-        pairs = (x_c[:, None] + drawn).flatten(0, 1)  # (B * M, D)
-        logits = self.mixture_classifier(pairs).unflatten(0, (len(x_c), -1))
+        norm, linear, *others = self.mixture_classifier
+        assert isinstance(linear, nn.Linear)
+        invariant, variant = normed_sums(norm, x_c, drawn)
+        pairs = pair_sums(linear(invariant), F.linear(variant, linear.weight))  # (B * M, D)
+        for layer in others:
+            pairs = layer(pairs)
+        logits = pairs.unflatten(0, (len(x_c), -1))
         return losses(self.task, logits, y[:, None].expand(-1, len(drawn), *y.shape[1:])).mean()
 
 

@@ -13,14 +13,14 @@ from torch_geometric.data import Batch
 
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.methods.cal import membership
+from goodformer.methods.dir import Generator, Scorer, parts
 from goodformer.models.base import GraphModel
 from goodformer.nn.attention import NEVER
+from goodformer.nn.extractor import PairScorer
 from goodformer.nn.layout import Layout
-from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.selection import Part, split
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -45,14 +45,18 @@ class CIGA(Method):
     other graphs of the batch with i's label, i runs over graphs with non-empty P(i), and z is the unit vector along the
     sum of h over the nodes of G_c. L_hinge = mean of l_s over the graphs with l_s > l_c.
 
+    With ``generator="layers"`` g is the first two layers of the model, without dropout, and f the others, which start
+    from h, as in the GOOD benchmark (Gui et al., 2022); its scores are linear (``scorer="linear"``). With
+    ``generator="network"`` g is a second network like f, and f reads the graph's own features, as in the authors' run
+    on DrugOOD; any model can then be f.
+
     CIGAv1 is ``hinge_weight=0``; otherwise it is CIGAv2.
 
     Paper: Chen et al., "Learning Causally Invariant Representations for Out-of-Distribution Generalization on Graphs",
         2022.
-    Differs from the paper: g is a second network like f, without dropout, and f reads the graph's own features (one of
-        the authors' two ways), so that any model can be f. Nodes without a kept edge stay isolated and do not
-        count in the readout, instead of being removed. G_s does not update BatchNorm's running averages, which are
-        used for G_c at evaluation.
+    Differs from the published code: nodes without a kept edge stay isolated, count in BatchNorm and not in the readout,
+        instead of being removed. G_s does not update BatchNorm's running averages, which are used for G_c at
+        evaluation. The authors' own run on DrugOOD sums over nodes in the readout; the model's mean is used here.
     Paper silent on: several binary targets; L_con is then the mean over targets.
     """
 
@@ -70,12 +74,15 @@ class CIGA(Method):
         contrast_weight: Annotated[float, Field(ge=0, description="alpha, weight of the contrastive loss.")] = 1.0,
         hinge_weight: Annotated[float, Field(ge=0, description="beta, weight of the hinge loss; 0 is CIGAv1.")] = 1.0,
         temperature: Annotated[float, Field(gt=0, description="t of the contrastive softmax.")] = 1.0,
+        generator: Generator = "network",
+        scorer: Scorer = "mlp",
     ) -> None:
-        super().__init__(model, task)
+        front, back = parts(model, generator)
+        super().__init__(back, task)
         self.share, self.contrast_weight, self.hinge_weight = share, contrast_weight, hinge_weight
         self.temperature = temperature
-        self.featurizer = fresh_twin(model, dropout=False)
-        self.scorer = mlp(2 * model.dim, 4 * model.dim, 1)
+        self.featurizer, self.shared = front, generator == "layers"
+        self.scorer = PairScorer(model.dim, hidden=scorer == "mlp")
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs) if hinge_weight else None
 
@@ -90,12 +97,12 @@ class CIGA(Method):
     def predict(self, batch: Batch) -> Prediction:
         """Return the logits of the invariant subgraph and the edge scores that selected it."""
         found = self.featurise(batch)
-        return Prediction(self.invariant_classifier(self._embed(batch, found.invariant)), found.score)
+        return Prediction(self.invariant_classifier(self._embed(batch, found, found.invariant)), found.score)
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """The risk of the invariant subgraph, the contrast between classes and, in CIGAv2, the hinge."""
         found = self.featurise(batch)
-        y_c = self.invariant_classifier(self._embed(batch, found.invariant))  # (B, C)
+        y_c = self.invariant_classifier(self._embed(batch, found, found.invariant))  # (B, C)
         z = self._representation(found, Layout(batch))
         terms = {
             "invariant": mean_loss(self.task, y_c, batch.y),
@@ -103,14 +110,14 @@ class CIGA(Method):
         }
         if self.variant_classifier is not None:
             with unrecorded(self.model):
-                y_s = self.variant_classifier(self._embed(batch, found.variant))
+                y_s = self.variant_classifier(self._embed(batch, found, found.variant))
             terms["hinge"] = self.hinge_weight * hinge(losses(self.task, y_c, batch.y), losses(self.task, y_s, batch.y))
         return terms
 
     def featurise(self, batch: Batch) -> Featurised:
         """Embed the nodes, score the edges and split every graph."""
         layout, h = Layout(batch), self.featurizer(batch)
-        score = self.scorer(torch.cat((h[layout.src], h[layout.dst]), 1))[:, 0]
+        score = self.scorer.score(h, layout)
         return Featurised(h, score, *split(score, layout, self.share))
 
     def _representation(self, found: Featurised, layout: Layout) -> Tensor:
@@ -118,9 +125,10 @@ class CIGA(Method):
         inside = (found.invariant.node_factor > 0).to(found.h)
         return F.normalize(sum_nodes(found.h * inside, layout))
 
-    def _embed(self, batch: Batch, part: Part) -> Tensor:
-        """f of a subgraph (B, D)."""
-        return self.model.readout(self.model(batch, part.edge_weight) * part.node_factor, batch)
+    def _embed(self, batch: Batch, found: Featurised, part: Part) -> Tensor:
+        """f of a subgraph (B, D), from the featurizer's node states if they are shared."""
+        start = found.h if self.shared else None
+        return self.model.graph_embedding(batch, part.edge_weight, part.node_factor, start)
 
 
 def contrast(z: Tensor, member: Tensor, temperature: float = 1.0) -> Tensor:

@@ -13,12 +13,19 @@ from torch_geometric.data import Batch
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.methods.goodformer import intervene, intervention_variance
 from goodformer.models.base import GraphModel
+from goodformer.nn.extractor import PairScorer
 from goodformer.nn.layout import Layout
-from goodformer.nn.mlp import mlp
 from goodformer.nn.selection import Part, split
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
+
+Generator = Annotated[
+    Literal["network", "layers"],
+    Field(description="What scores edges: a second network, or the first two layers, which the others then continue."),
+]
+Scorer = Annotated[
+    Literal["mlp", "linear"], Field(description="Map from the ends of an edge to its score: two layers, or one.")
+]
 
 
 class DIR(Method):
@@ -29,14 +36,19 @@ class DIR(Method):
     y_c = w_c(f(G_c)), y_s = w_s(f(G_s)). R_j is the risk when all graphs of the batch have the variant part of
     graph j. The loss of the variant part trains w_s only. alpha = alpha_0 * epoch^1.6; the prediction is y_c.
 
+    With ``generator="layers"`` g is the first two layers of the model, without dropout, and f the others, which start
+    from h. With ``generator="network"`` g is a second network like f, and f reads the graph's own features; any model
+    can then be f.
+
+    With ``variant="as_published"`` the code of the GOOD benchmark (Gui et al., 2022) is followed, from which the
+    published numbers come: alpha = 2 / (1 + exp(-10 p)) - 1, where p is the completed share of training, and mean_j R_j
+    is divided by the number of labels of the batch. Its scores are linear (``scorer="linear"``).
+
     Paper: Wu et al., "Discovering Invariant Rationales for Graph Neural Networks", 2022.
-    Differs from the paper: g is a second network like f, without dropout, instead of two layers whose embeddings f
-        continues, so that any model can be f; f reads the graph's own features. Nodes without a kept edge stay
-        isolated and do not count in the readout, instead of being removed. Weights are updated after each batch,
-        as in the GOOD benchmark (Gui et al., 2022), not once per epoch. The authors' code multiplies R_j by the batch
-        size inside the variance. G_s does not update BatchNorm's running averages, which G_c uses at evaluation. With
-        ``variant="as_published"`` alpha = 2 / (1 + exp(-10 p)) - 1, where p is the completed share of training: the
-        benchmark's code replaces alpha in this way, and its numbers are the published ones.
+    Differs from the published code: nodes without a kept edge stay isolated, count in BatchNorm and not in the readout,
+        instead of being removed. Weights are updated after each batch, as in the GOOD benchmark, not once per epoch.
+        The authors multiply R_j by the batch size inside the variance. G_s does not update BatchNorm's running
+        averages, which G_c uses at evaluation. p grows once per epoch, not with every batch.
     """
 
     in_words = (
@@ -59,12 +71,15 @@ class DIR(Method):
             Field(description="as_designed: alpha grows with the epoch; as_published: it rises from 0 to 1."),
         ] = "as_designed",
         ramp_epochs: Annotated[int, Field(ge=1, description="Epochs until alpha reaches 1, for as_published.")] = 200,
+        generator: Generator = "network",
+        scorer: Scorer = "mlp",
     ) -> None:
-        super().__init__(model, task)
+        front, back = parts(model, generator)
+        super().__init__(back, task)
         self.share, self.intervention_weight, self.growth = share, intervention_weight, growth
         self.variant, self.ramp_epochs = variant, ramp_epochs
-        self.generator = fresh_twin(model, dropout=False)
-        self.scorer = mlp(2 * model.dim, 4 * model.dim, 1)
+        self.generator, self.shared = front, generator == "layers"
+        self.scorer = PairScorer(model.dim, hidden=scorer == "mlp")
         self.invariant_classifier = nn.Linear(model.dim, task.outputs)
         self.variant_classifier = nn.Linear(model.dim, task.outputs)
 
@@ -74,29 +89,32 @@ class DIR(Method):
 
     def edge_scores(self, batch: Batch) -> Tensor:
         """s (E,)."""
-        return self._score(batch, Layout(batch))
+        return self.scorer.score(self.generator(batch), Layout(batch))
 
     def predict(self, batch: Batch) -> Prediction:
         """Return the logits of the invariant subgraph and the edge scores that selected it."""
-        layout = Layout(batch)
-        score = self._score(batch, layout)
+        layout, h = Layout(batch), self.generator(batch)
+        score = self.scorer.score(h, layout)
         invariant, _ = split(score, layout, self.share)
-        return Prediction(self.invariant_classifier(self._embed(batch, invariant)), score)
+        return Prediction(self.invariant_classifier(self._embed(h, batch, invariant)), score)
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """Return all weighted terms of the objective."""
-        layout = Layout(batch)
-        invariant, variant = split(self._score(batch, layout), layout, self.share)
-        y_c = self.invariant_classifier(self._embed(batch, invariant))  # (B, C)
+        layout, h = Layout(batch), self.generator(batch)
+        invariant, variant = split(self.scorer.score(h, layout), layout, self.share)
+        y_c = self.invariant_classifier(self._embed(h, batch, invariant))  # (B, C)
         with torch.no_grad(), unrecorded(self.model):
-            rest = self._embed(batch, variant)
+            rest = self._embed(h, batch, variant)
         y_s = self.variant_classifier(rest)
         intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # l_ij, (B, B)
-        alpha = self.alpha(epoch)
+        alpha, mean, variance = self.alpha(epoch), intervened.mean(), intervention_variance(intervened, "risks")
+        if self.variant == "as_published":
+            labels = batch.y.numel() - batch.y.isnan().sum()
+            mean, variance = mean / labels, variance * (len(batch.y) / labels) ** 2
         return {
             "invariant": mean_loss(self.task, y_c, batch.y),
-            "intervention": alpha * intervened.mean(),
-            "variance": alpha * intervention_variance(intervened, "risks"),
+            "intervention": alpha * mean,
+            "variance": alpha * variance,
             "variant": mean_loss(self.task, y_s, batch.y),
         }
 
@@ -106,11 +124,11 @@ class DIR(Method):
             return 2 / (1 + math.exp(-10 * min(epoch / self.ramp_epochs, 1.0))) - 1
         return float(self.intervention_weight * epoch**self.growth)
 
-    def _score(self, batch: Batch, layout: Layout) -> Tensor:
-        """s of every directed edge (E,)."""
-        h = self.generator(batch)
-        return self.scorer(torch.cat((h[layout.src], h[layout.dst]), 1))[:, 0]
+    def _embed(self, h: Tensor, batch: Batch, part: Part) -> Tensor:
+        """f of a subgraph (B, D), from the generator's node states h if they are shared."""
+        return self.model.graph_embedding(batch, part.edge_weight, part.node_factor, h if self.shared else None)
 
-    def _embed(self, batch: Batch, part: Part) -> Tensor:
-        """f of a subgraph (B, D)."""
-        return self.model.readout(self.model(batch, part.edge_weight) * part.node_factor, batch)
+
+def parts(model: GraphModel, kind: Generator) -> tuple[GraphModel, GraphModel]:
+    """Return the network that scores edges and the one that embeds subgraphs."""
+    return model.divide() if kind == "layers" else (model.twin(dropout=False), model)

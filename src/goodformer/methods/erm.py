@@ -46,4 +46,4 @@ class ERM(Method):
 
     def _embed(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Graph embeddings (B, D)."""
-        return self.model.readout(self.model(batch, edge_weight), batch)
+        return self.model.graph_embedding(batch, edge_weight)

@@ -18,7 +18,6 @@ from goodformer.nn.clustering import k_means, nearest
 from goodformer.nn.extractor import instance_norm
 from goodformer.nn.layout import Layout
 from goodformer.nn.selection import node_factor, straight_through, top_in_batch, top_pairs
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -66,11 +65,11 @@ class GIL(Method):
         self.share, self.penalty_weight, self.clusters = share, penalty_weight, clusters
         self.published = variant == "as_published"
         self.warmup_epochs = 0 if self.published else warmup_epochs
-        self.generator = fresh_twin(model)
+        self.generator = model.twin()
         self.classifier = nn.Linear(model.dim, task.outputs)
         if self.published:
             self.generator.requires_grad_(False)
-            self.variant_model = fresh_twin(model).requires_grad_(False)
+            self.variant_model = model.twin().requires_grad_(False)
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
@@ -107,7 +106,7 @@ class GIL(Method):
     def _score(self, batch: Batch, layout: Layout) -> Tensor:
         """s (E,), the same for both directions of an edge."""
         z = self.generator(batch)
-        return (z[layout.src] * z[layout.dst]).sum(1) * z.shape[1] ** -0.5
+        return (z.index_select(0, layout.src) * z.index_select(0, layout.dst)).sum(1) * z.shape[1] ** -0.5
 
     def _keep(self, score: Tensor, layout: Layout) -> Tensor:
         """Mark the edges of the invariant subgraph (E,)."""
@@ -121,16 +120,16 @@ class GIL(Method):
 
     def _classify(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
         """w(f(G_I)), (B, C)."""
-        return self.classifier(self.model.readout(self.model(batch, weight) * node_factor(keep, layout), batch))
+        return self.classifier(self.model.graph_embedding(batch, weight, node_factor(keep, layout)))
 
     @torch.no_grad()
     def _variant(self, batch: Batch, layout: Layout, keep: Tensor, weight: Tensor) -> Tensor:
         """Return embeddings of the variant subgraphs (B, D), without dropout, for deterministic environments."""
         model = self.variant_model if self.published else self.model
         mode = model.training
-        h = model.eval()(batch, weight)
+        rest = model.eval().graph_embedding(batch, weight, node_factor(keep, layout))
         model.train(mode)
-        return model.readout(h * node_factor(keep, layout), batch)
+        return rest
 
 
 def gradient_variance(risks: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:
@@ -138,6 +137,16 @@ def gradient_variance(risks: Tensor, parameters: Iterable[nn.Parameter]) -> Tens
     weights = [weight for weight in parameters if weight.requires_grad]
     if risks.numel() < 2:
         return risks.new_zeros(())
-    each = [torch.autograd.grad(risk, weights, create_graph=True, allow_unused=True) for risk in risks]
-    gradients = [torch.stack(found) for found in zip(*each, strict=True) if found[0] is not None]  # each (K, ...)
-    return torch.stack([gradient.var(0, correction=0).sum() for gradient in gradients]).sum()
+    gradients = [torch.autograd.grad(risk, weights, create_graph=True, allow_unused=True) for risk in contrasts(risks)]
+    squares = [part.square().sum() for gradient in gradients for part in gradient if part is not None]
+    return torch.stack(squares).sum() / risks.numel()
+
+
+def contrasts(risks: Tensor) -> Tensor:
+    """Return K - 1 orthonormal contrasts of K risks; their squares sum to K times the variance.
+
+    They are Helmert's: the sum of the first m risks minus m times the next one, divided by sqrt(m (m + 1)). They need
+    one gradient fewer than the risks themselves.
+    """
+    order = torch.arange(1, risks.numel(), dtype=risks.dtype, device=risks.device)  # m, (K - 1,)
+    return (risks.cumsum(0)[:-1] - order * risks[1:]) * (order * (order + 1)).rsqrt()

@@ -14,9 +14,9 @@ from goodformer.methods.imold import edge_share, share_distance
 from goodformer.models.base import GraphModel
 from goodformer.nn.layout import Layout
 from goodformer.nn.normalisation import normed_mlp
+from goodformer.nn.pairs import normed_sums, on_pairs
 from goodformer.nn.readout import sum_nodes
 from goodformer.nn.statistics import unrecorded
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -30,8 +30,10 @@ class GREA(Method):
     Epochs 0, 4, 8, ... train only the separator, with all three terms; the others train the rest with the first two.
 
     Paper: Liu et al., "Graph Rationalization with Environment-based Augmentations", 2022.
-    Differs from the paper: g is a network of the same size as f with weights of its own, instead of two layers. The
-        predictor's BatchNorm averages come from r, which it predicts from, instead of from both r and r + e.
+    Differs from the published code: g is a network of the same size as f with weights of its own, instead of two
+        layers. The model has the given number of layers and width, without residual connections, instead of 5 layers
+        of width 128 with them; weights are not drawn orthogonal on HIV. The predictor's BatchNorm averages come from r,
+        which it predicts from, instead of from both r and r + e.
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends.
     """
 
@@ -61,7 +63,7 @@ class GREA(Method):
         dim = model.dim
         self.gamma, self.replacement_weight, self.share_weight = share, replacement_weight, share_weight
         self.separator_every = separator_every
-        self.separator = fresh_twin(model)
+        self.separator = model.twin()
         self.gate = normed_mlp(dim, 2 * dim, 1, head_dropout)
         self.predictor = normed_mlp(dim, 2 * dim, task.outputs, head_dropout)
 
@@ -76,7 +78,7 @@ class GREA(Method):
     def predict(self, batch: Batch) -> Prediction:
         """Logits of the invariant part, and edge scores."""
         share = self._share(batch)
-        invariant = sum_nodes(share * self.model(batch), Layout(batch))
+        invariant = self.model.fuse(sum_nodes(share * self.model(batch), Layout(batch)), batch, share)
         return Prediction(self.predictor(invariant), edge_share(share, batch))
 
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
@@ -84,6 +86,7 @@ class GREA(Method):
         layout, share = Layout(batch), self._share(batch)  # m, (N, 1)
         h = self.model(batch)
         invariant, variant = sum_nodes(share * h, layout), sum_nodes((1 - share) * h, layout)  # r and e, (B, D)
+        invariant = self.model.fuse(invariant, batch, share)
         terms = {
             "removal": mean_loss(self.task, self.predictor(invariant), batch.y),
             "replacement": self.replacement_weight * self._replaced(invariant, variant, batch.y).mean(),
@@ -105,7 +108,8 @@ class GREA(Method):
 
     def _replaced(self, invariant: Tensor, variant: Tensor, y: Tensor) -> Tensor:
         """l(p(r_i + e_j), y_i) of all pairs (B, B)."""
-        pairs = invariant[:, None] + variant[None]  # (B, B, D)
+        first, norm, *others = self.predictor
         with unrecorded(self.predictor):
-            logits = self.predictor(pairs.flatten(0, 1)).unflatten(0, pairs.shape[:2])
+            r, e = normed_sums(norm, first(invariant), first(variant))  # each (B, 2D)
+        logits = on_pairs(nn.Sequential(*others), r, e)  # (B, B, C)
         return losses(self.task, logits, y[:, None].expand(len(y), len(y), *y.shape[1:]))

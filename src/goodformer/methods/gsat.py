@@ -102,7 +102,7 @@ class GSAT(Method):
         return alpha if self.variant == "as_published" else both_directions(alpha, layout)
 
     def _classify(self, batch: Batch, weight: Tensor) -> Tensor:
-        return self.classifier(self.model.readout(self.model(batch, weight), batch))
+        return self.classifier(self.model.graph_embedding(batch, weight))
 
 
 def information(alpha: Tensor, rate: float, epsilon: float = 1e-6) -> Tensor:

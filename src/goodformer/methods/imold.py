@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -18,7 +18,6 @@ from goodformer.nn.layout import Layout
 from goodformer.nn.normalisation import normed_mlp
 from goodformer.nn.quantiser import Quantiser
 from goodformer.nn.readout import mean_nodes
-from goodformer.nn.twin import fresh_twin
 from goodformer.spec import Task
 
 
@@ -49,8 +48,8 @@ class IMoLD(Method):
     Epochs 0, 4, 8, ... train only f' and its MLP; the others train only the rest.
 
     Paper: Zhuang et al., "Learning Invariant Molecular Representation in Latent Discrete Space", 2023.
-    Differs from the paper: f' has the architecture of the given model and its own weights. Codes without assigned
-        nodes do not move, instead of being driven away by a vanishing count.
+    Differs from the published code: codes without assigned nodes do not move, instead of being driven away by a
+        vanishing count.
     Paper silent on: explanations by edges; an edge scores the mean share of its two ends, over all channels.
     """
 
@@ -76,16 +75,21 @@ class IMoLD(Method):
         code_decay: Annotated[float, Field(ge=0, lt=1, description="Decay of the codes' running means.")] = 0.9,
         mix_dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout rate of the mixing MLP.")] = 0.5,
         scorer_every: Annotated[int, Field(ge=1, description="The scorer is trained in every n-th epoch, alone.")] = 4,
+        head: Annotated[
+            Literal["linear", "mlp"], Field(description="Classifier w: linear, or an MLP with dropout 0.5.")
+        ] = "linear",
     ) -> None:
         super().__init__(model, task)
         dim = model.dim
         self.invariance_weight, self.share_weight = invariance_weight, share_weight
         self.commitment_weight, self.gamma, self.scorer_every = commitment_weight, share, scorer_every
         self.quantiser = Quantiser(dim, codes, code_decay)
-        self.scorer = fresh_twin(model)
+        self.scorer = model.twin()
         self.score = normed_mlp(dim, 2 * dim, dim)
         self.mix = normed_mlp(2 * dim, dim, dim, mix_dropout)
-        self.classifier = nn.Linear(dim, task.outputs)
+        self.classifier: nn.Module = nn.Linear(dim, task.outputs)
+        if head == "mlp":
+            self.classifier = normed_mlp(dim, 2 * dim, task.outputs, 0.5)
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
@@ -122,7 +126,8 @@ class IMoLD(Method):
         h = self.model(batch)
         code, commitment = self.quantiser(h)
         h = h + code  # H', (N, D)
-        return Separated(share, mean_nodes(h * share, layout), mean_nodes(h * (1 - share), layout), commitment)
+        invariant = self.model.fuse(mean_nodes(h * share, layout), batch, share.mean(1, keepdim=True))
+        return Separated(share, invariant, mean_nodes(h * (1 - share), layout), commitment)
 
     def _share(self, batch: Batch) -> Tensor:
         return self.score(self.scorer(batch)).sigmoid()

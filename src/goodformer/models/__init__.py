@@ -21,5 +21,6 @@ MODELS: Registry[GraphModel] = Registry(
         "gps": "goodformer.models.gps:GraphGPS",
         "exphormer": "goodformer.models.exphormer:Exphormer",
         "goodformer": "goodformer.models.goodformer:GOODFormer",
+        "fingerprint": "goodformer.models.fingerprint:Fingerprint",
     },
 )

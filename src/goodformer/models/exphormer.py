@@ -11,7 +11,18 @@ from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import AggregationName, Heads, Inputs, Layers, NormName, Rate, Width
+from goodformer.models.settings import (
+    AggregationName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Heads,
+    Inputs,
+    Layers,
+    NormName,
+    Rate,
+    Width,
+)
 from goodformer.nn.dropout import dropout
 from goodformer.nn.expander import expander_edges
 from goodformer.nn.features import EdgeInput, NodeInput
@@ -67,6 +78,7 @@ class Exphormer(GraphModel):
     Differs from the paper: the expander is a union of random Hamiltonian cycles (one of the authors' three ways), used
         as drawn, without a search for a larger spectral gap, and without self-loops; the largest logit is subtracted
         before the softmax instead of adding a small number to its denominator; an edge's vector includes its kind's.
+        The Laplacian encoding is GraphGPS's with 8 eigenvectors and eigenvalues (`LapPE`), the authors have 10.
     Paper silent on: edge weights, which here multiply both the message and the attention of an edge; GOOD data; sizes
         and message passing (GIN) are those of GraphGPS here.
     """
@@ -86,7 +98,10 @@ class Exphormer(GraphModel):
         cycles: Annotated[int, Field(ge=0, description="Cycles of the expander; each adds two edges per node.")] = 5,
         virtual_nodes: Annotated[int, Field(ge=0, description="Virtual nodes per graph, connected to all nodes.")] = 1,
         expander_seed: Annotated[int, Field(ge=0, description="Seed of the expander.")] = 0,
-        inputs: Inputs = ("laplacian:8",),
+        inputs: Inputs = ("lappe:8",),
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
@@ -99,6 +114,7 @@ class Exphormer(GraphModel):
         self.layers = nn.ModuleList(
             ExphormerLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation) for _ in range(layers)
         )
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""

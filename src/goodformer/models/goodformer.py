@@ -14,27 +14,39 @@ from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import AggregationName, CombineName, Heads, Inputs, NormName, Rate, Width
+from goodformer.models.settings import (
+    AggregationName,
+    CombineName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Heads,
+    Inputs,
+    NormName,
+    Rate,
+    Width,
+)
 from goodformer.nn.attention import Attention
 from goodformer.nn.disentangler import (
     ConcatHalf,
     Half,
     InnerProducts,
     Scores,
+    both_signs,
     edge_logits,
     head_mean_mask,
-    hide_padding,
 )
 from goodformer.nn.encoder import EdgeSubgraphEncoder, NodeNoise, SubgraphEncoder
+from goodformer.nn.environments import environment_share
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.gps import GPSLayer
 from goodformer.nn.gradient import scale_gradient
-from goodformer.nn.layout import Layout
+from goodformer.nn.layout import Layout, Squares, joined
 from goodformer.nn.mlp import mlp
 from goodformer.nn.readout import mean_nodes, node_share, weighted
 from goodformer.nn.sampling import concrete, shared_noise
 from goodformer.nn.selection import straight_through, top_pairs
-from goodformer.nn.temperature import Solver, descend_temperature, mean_entropy, solve_temperature
+from goodformer.nn.temperature import Solver, descend_temperature, softmax_entropy, solve_temperature
 from goodformer.spec import Encoding, FeatureSpec
 
 Depth = Annotated[int, Field(ge=0, description="Number of layers of this part.")]
@@ -55,7 +67,8 @@ class Disentangled:
         temperature: t_G used, (2, B, H) or (1, B, H).
         plain_entropy: The entropy before any temperature, (2, B, H) or (1, B, H).
         recovered: Recovered positional encodings of the halves, (2, N, k) or (1, N, k).
-        nodes: Node embeddings of the invariant half, (N, D), whose mean over a graph is ``invariant``.
+        nodes: Node embeddings of the invariant half, (N, D), whose mean over a graph is ``invariant`` without the
+            codes of environments.
     """
 
     edge_logits: Tensor
@@ -75,7 +88,7 @@ class Side:
 
     Attributes:
         layout: Of the graphs on this side.
-        edges: Edge vectors, or None.
+        edges: Edge vectors, one that all edges share (1, D), or None.
         edge_weight: Weight of every message, A_c = M * A or A_s = (1 - M) * A by default; both in this order where the
             halves are stacked.
         node_weight: Each node's share in the half.
@@ -233,6 +246,9 @@ class GOODFormer(GraphModel):
         entropy_decay: Annotated[
             float, Field(ge=0, lt=1, description="Decay of the running mean of the attention entropy.")
         ] = 0.99,
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
@@ -304,6 +320,7 @@ class GOODFormer(GraphModel):
                 nn.init.zeros_(module.qkv.bias)
                 nn.init.zeros_(module.out.bias)
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
+        self.read_environments(environments, environment_table, environment_dropout)
 
     # ---------------------------------------------------------------- the contract
 
@@ -314,6 +331,22 @@ class GOODFormer(GraphModel):
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """Return the mean over the nodes of each graph (B, D)."""
         return mean_nodes(h, Layout(batch))
+
+    def graph_embedding(
+        self,
+        batch: Batch,
+        edge_weight: Tensor | None = None,
+        node_factor: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> Tensor:
+        """Return embeddings of the invariant half (B, D)."""
+        if start is not None:
+            return super().graph_embedding(batch, edge_weight, node_factor, start)
+        found = self.disentangle(batch, both=False, edge_weight=edge_weight)
+        if node_factor is None:
+            return found.invariant
+        weight = found.mask if edge_weight is None else found.mask * edge_weight
+        return self.fuse(self.readout(found.nodes * node_factor, batch), batch, self.shares(batch, weight))
 
     # ---------------------------------------------------------------- the paper, in its order
 
@@ -339,18 +372,21 @@ class GOODFormer(GraphModel):
         both = both or self.predictor_kind == "disentangler" or self.solver == "joint_descent"
         layout, edges = Layout(batch), self.edges(batch)
         if self.edge_vector is not None:
-            edges = self.edge_vector.expand(layout.src.numel(), -1)
+            edges = self.edge_vector[None]
         inputs = self.nodes(batch)
         z = inputs
         for layer in self.trunk:
             z = layer(z, layout, edges, edge_weight)  # Z = GT^M(G), (N, D)
         scores = self.scores(z if self.generator is None else self._generate(batch, layout, edges, edge_weight), layout)
-        mask = self._mask(scores, layout)  # E, (B, H, n, n), and M, (E,)
+        logits = edge_logits(scores, layout, symmetric=True)  # (E,)
+        mask = self._mask(scores, logits, layout)  # M, (E,)
         needed = variant_gradient is not None or self.predictor_kind == "disentangler"
         sides = self._sides(layout, edges, mask, edge_weight, both, variant_gradient, needed)
         opposite = None  # E as the variant half sees it
         if both:
-            opposite = scores if variant_gradient is None else scale_gradient(scores, variant_gradient)
+            opposite = scores
+            if variant_gradient is not None:
+                opposite = [scale_gradient(square, variant_gradient) for square in scores]
         attention, entropy, plain, temperature = self._attend(scores, opposite, layout)
         h = self._embed(z if self.values == "trunk" else inputs, attention, sides)  # Z_c, Z_s
         h, recovered = self._encode(h, sides, layout, batch.x)
@@ -359,16 +395,18 @@ class GOODFormer(GraphModel):
             entropy = torch.cat((entropy, second.entropy))
             h = [first + more for first, more in zip(h, second.outputs, strict=True)] if self.second_readout else h
             if self.explained_by == "second":
-                scores, mask = second.scores, second.mask
+                logits, mask = edge_logits(second.scores, layout, symmetric=True), second.mask
         else:
             h = self._predict(h, sides)  # Z'_c, Z'_s
         if self.node_weights:
             h = [weighted(rows, side.layout, side.node_weight) for rows, side in zip(h, sides, strict=True)]
         pooled = [mean_nodes(rows, side.layout) for rows, side in zip(h, sides, strict=True)]
-        graphs = _joined(pooled).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
+        if self.fusion is not None:
+            pooled = self._fuse(pooled, sides, batch[self.fusion.encoding.attribute])
+        graphs = joined(pooled).unflatten(0, (-1, layout.num_graphs))  # (2, B, D)
         variant = graphs[1] if both else None
         return Disentangled(
-            edge_logits=edge_logits(scores, layout, symmetric=True),
+            edge_logits=logits,
             mask=mask,
             invariant=graphs[0],
             variant=variant.detach() if variant is not None and variant_gradient is None else variant,
@@ -387,12 +425,11 @@ class GOODFormer(GraphModel):
             h = layer(h, layout, edges, edge_weight)
         return h
 
-    def _mask(self, scores: Tensor, layout: Layout) -> Tensor:
+    def _mask(self, scores: Squares, logits: Tensor, layout: Layout) -> Tensor:
         """Return M = sigmoid(E) at the edges (E,) (Eq. 4), drawn from the binary concrete distribution if asked."""
         if self.mask_kind.startswith("heads"):
             return head_mean_mask(scores, layout, by_source=self.mask_kind == "heads_by_source")
         noise = shared_noise(layout) if self.sample != "none" and self.training else None
-        logits = edge_logits(scores, layout, symmetric=True)
         if self.mask_kind == "top":
             return straight_through(top_pairs(logits, layout, self.kept_share), logits.sigmoid())
         if noise is None:
@@ -426,46 +463,49 @@ class GOODFormer(GraphModel):
         if given is not None:
             weights = [weight * given for weight in weights]
         if both and not self.apart:
-            twice = None if edges is None else torch.cat((edges, edges))
+            twice = edges if edges is None or len(edges) == 1 else torch.cat((edges, edges))
             return [Side(layout.twice(), twice, torch.cat(weights), torch.cat(shares), 2, True)]
         return [
             Side(layout, edges, weight, share, 1, learns or not half)
             for half, (weight, share) in enumerate(zip(weights, shares, strict=True))
         ]
 
-    def _attend(self, scores: Tensor, opposite: Tensor | None, layout: Layout) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return Softmax(E / t) and Softmax(-E / t), stacked (2B, H, n, n), their entropies at t and at 1, and t.
+    def _attend(
+        self, scores: Squares, opposite: Squares | None, layout: Layout
+    ) -> tuple[Squares, Tensor, Tensor, Tensor]:
+        """Return Softmax(E / t) and Softmax(-E / t), stacked in each bucket, their entropies at t and at 1, and t.
 
         Entropies and temperatures have shape (2, B, H), or (1, B, H) for the invariant half alone.
         """
-        signed = scores if opposite is None else torch.cat((scores, -opposite))
-        rows = layout.mask if opposite is None else layout.mask.repeat(2, 1)
-        signed = hide_padding(signed, rows)
-        temperature = self._temperature(signed, layout, rows)
-        tempered = not self.training and self.solver != "none"
-        plain = (
-            mean_entropy(signed, signed.softmax(-1), rows).unflatten(0, (-1, layout.num_graphs)) if tempered else None
-        )
-        if tempered:
-            signed = signed / temperature.flatten(0, 1)[..., None, None]
-        p = signed.softmax(-1)
-        entropy = mean_entropy(signed, p, rows).unflatten(0, (-1, layout.num_graphs))
+        attentions, found = [], []
+        for signed, rows, copies in both_signs(scores, opposite, layout):
+            p, *values = self._attend_bucket(signed, rows, copies)
+            attentions.append(p)
+            found.append([value.unflatten(0, (copies, -1)) for value in values])  # (2, b, H) each
+        entropy, plain, temperature = (layout.by_graph(parts, 1) for parts in zip(*found, strict=True))
         if self.training:
             self._remember(entropy)
+        return attentions, entropy, plain, temperature
+
+    def _attend_bucket(self, signed: Tensor, rows: Tensor, copies: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the same for one bucket."""
+        temperature = self._temperature(signed, rows, copies)
+        plain = None
+        if not self.training and self.solver != "none":
+            _, plain = softmax_entropy(signed, rows)
+            signed = signed / temperature[..., None, None]
+        p, entropy = softmax_entropy(signed, rows)
         return p, entropy, entropy if plain is None else plain, temperature
 
-    def _temperature(self, signed: Tensor, layout: Layout, rows: Tensor) -> Tensor:
-        """Return t_G of every graph and head (2, B, H) or (1, B, H), 1 in training (Eq. 10)."""
-        copies = signed.shape[0] // layout.num_graphs
+    def _temperature(self, signed: Tensor, rows: Tensor, copies: int) -> Tensor:
+        """Return t_G of every graph and head of a bucket (2b, H) or (b, H), 1 in training (Eq. 10)."""
         goal = self.mean_entropy[:copies]  # (2, H)
         if self.training or self.solver == "none" or bool(goal.isnan().any()):
-            return signed.new_ones(copies, layout.num_graphs, self.heads)
-        goal = goal[:, None].expand(-1, layout.num_graphs, -1).flatten(0, 1)
+            return signed.new_ones(signed.shape[:2])
+        goal = goal.repeat_interleave(len(signed) // copies, 0)  # (2b, H)
         if self.solver == "exact":
-            found = solve_temperature(signed.detach(), rows, goal)
-        else:
-            found = descend_temperature(signed.detach(), rows, goal, copies if self.solver == "joint_descent" else 1)
-        return found.unflatten(0, (copies, -1))
+            return solve_temperature(signed.detach(), rows, goal)
+        return descend_temperature(signed.detach(), rows, goal, copies if self.solver == "joint_descent" else 1)
 
     @torch.no_grad()
     def _remember(self, entropy: Tensor) -> None:
@@ -473,7 +513,7 @@ class GOODFormer(GraphModel):
         new, kept = entropy.mean(1), self.mean_entropy[: len(entropy)]  # (2, H)
         kept.copy_(torch.lerp(new, torch.where(kept.isnan(), new, kept), self.entropy_decay))
 
-    def _embed(self, source: Tensor, attention: Tensor, sides: Sequence[Side]) -> list[Tensor]:
+    def _embed(self, source: Tensor, attention: Squares, sides: Sequence[Side]) -> list[Tensor]:
         """Return node embeddings of the halves (Eqs. 3, 5, 6), computed from Z or from the node inputs."""
         embedded = []
         for side, p in zip(sides, _apart(attention, sides), strict=True):
@@ -491,15 +531,15 @@ class GOODFormer(GraphModel):
             return list(h), None
         noise = self.noise(layout, x).to(h[0].dtype)
         each = noise.chunk(2, 1) if self.separate_noise else (noise, noise)
-        joined, recovered = [], []
+        codes, recovered = [], []
         for number, (rows, side) in enumerate(zip(h, sides, strict=True)):
             code = self.encoder(
                 torch.cat(each) if side.copies == 2 else each[number], side.layout, side.edge_weight, side.edges
             )  # Z_PSE, (N, d)
             recovered.append(self.encoder.recover(code).unflatten(0, (-1, layout.num_nodes)))
             with side.gradient():
-                joined.append(self.join(torch.cat((rows, code), 1)))
-        return joined, _joined(recovered)
+                codes.append(self.join(torch.cat((rows, code), 1)))
+        return codes, joined(recovered)
 
     def _predict(self, h: Sequence[Tensor], sides: Sequence[Side]) -> list[Tensor]:
         """Return GT' of the halves (Eq. 13)."""
@@ -515,40 +555,45 @@ class GOODFormer(GraphModel):
             outputs.append(rows)
         return outputs
 
+    def _fuse(self, pooled: Sequence[Tensor], sides: Sequence[Side], codes: Tensor) -> list[Tensor]:
+        """Add the codes of environments (N, R + 1) to the embeddings of the halves, each with its share in the half."""
+        assert self.fusion is not None
+        fused = []
+        for z, side in zip(pooled, sides, strict=True):
+            with side.gradient():
+                share = environment_share(side.edge_weight, side.layout, self.fusion.encoding.width)
+                fused.append(z + self.fusion(side.copy(codes), side.layout, share))
+        return fused
+
     def _second(
         self, h: Sequence[Tensor], layout: Layout, edges: Tensor | None, edge_weight: Tensor | None, learns: bool
     ) -> _Second:
         """Apply the published GT': a second disentangling layer on the mean of the halves, at temperature 1."""
-        z = _joined(h).unflatten(0, (-1, layout.num_nodes)).mean(0)
+        z = joined(h).unflatten(0, (-1, layout.num_nodes)).mean(0)
         scores = self.second_scores(z, layout)
         mask = head_mean_mask(scores, layout, by_source=self.mask_kind == "heads_by_source")
         sides = self._sides(layout, edges, mask, edge_weight, True, None, learns)
-        rows = layout.mask.repeat(2, 1)
-        signed = hide_padding(torch.cat((scores, -scores)), rows)
-        attention = signed.softmax(-1)
-        outputs = []
-        for side, p in zip(sides, _apart(attention, sides), strict=True) if self.second_readout else ():
+        attention, entropies, outputs = [], [], []
+        for signed, rows, copies in both_signs(scores, scores, layout):
+            p, entropy = softmax_entropy(signed, rows)
+            attention.append(p)
+            entropies.append(entropy.unflatten(0, (copies, -1)))
+        for side, squares in zip(sides, _apart(attention, sides), strict=True) if self.second_readout else ():
             with side.gradient():
-                outputs.append(self.second_embed(side.copy(z), p, side.layout, side.edges, side.edge_weight))
-        entropy = mean_entropy(signed, attention, rows).unflatten(0, (-1, layout.num_graphs))
-        return _Second(outputs, scores, mask, entropy)
+                outputs.append(self.second_embed(side.copy(z), squares, side.layout, side.edges, side.edge_weight))
+        return _Second(outputs, scores, mask, layout.by_graph(entropies, 1))
 
 
 @dataclass(frozen=True)
 class _Second:
-    """A second layer's outputs if the readout adds them, scores E (B, H, n, n), mask (E,), entropies (2, B, H)."""
+    """A second layer's outputs if the readout adds them, scores E, mask (E,), entropies (2, B, H)."""
 
     outputs: list[Tensor]
-    scores: Tensor
+    scores: Squares
     mask: Tensor
     entropy: Tensor
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    """Concatenate; a single part is returned as it is."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
-
-
-def _apart(stacked: Tensor, sides: Sequence[Side]) -> Sequence[Tensor]:
-    """Cut stacked halves into one tensor per side; the inverse of `_joined`."""
-    return (stacked,) if len(sides) == 1 else stacked.chunk(len(sides))
+def _apart(stacked: Squares, sides: Sequence[Side]) -> list[Squares]:
+    """Cut the halves stacked in each bucket into the squares of each side."""
+    return [list(parts) for parts in zip(*(square.chunk(len(sides)) for square in stacked), strict=True)]

@@ -9,6 +9,9 @@ from goodformer.models.base import GraphModel
 from goodformer.models.settings import (
     AggregationName,
     CombineName,
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
     Heads,
     Inputs,
     Layers,
@@ -27,7 +30,10 @@ class GraphGPS(GraphModel):
     """h = GPS_L(... GPS_1(input(G))), mean readout.
 
     Paper: Rampasek et al., "Recipe for a General, Powerful, Scalable Graph Transformer", 2022.
-    Paper silent on: GOOD data; sizes follow the GOODFormer paper (width 128, 4 heads), Laplacian vectors as input.
+    Differs from the published code: message passing is GINE without updates of edge vectors; their runs on molecules
+        use GatedGCN, random-walk encodings and an MLP as classifier. See `LapPE` for the encoding.
+    Paper silent on: GOOD data; sizes follow the GOODFormer paper (width 128, 4 heads), 8 eigenvectors and eigenvalues
+        as input.
     """
 
     in_words = (
@@ -45,7 +51,10 @@ class GraphGPS(GraphModel):
         norm: NormName = "batch",
         aggregation: AggregationName = "sum",
         combine: CombineName = "sum",
-        inputs: Inputs = ("laplacian:8",),
+        inputs: Inputs = ("lappe:8",),
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         self.dim = dim
@@ -55,6 +64,7 @@ class GraphGPS(GraphModel):
             GPSLayer(dim, heads, norm=norm, p=dropout_rate, aggregation=aggregation, combine=combine)
             for _ in range(layers)
         )
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""

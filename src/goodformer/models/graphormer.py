@@ -12,11 +12,20 @@ from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.models.settings import Heads, Inputs, Layers, Rate, Width
+from goodformer.models.settings import (
+    EnvironmentDropout,
+    EnvironmentRadius,
+    EnvironmentTable,
+    Heads,
+    Inputs,
+    Layers,
+    Rate,
+    Width,
+)
 from goodformer.nn.attention import NEVER
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.graphormer import Centrality, GraphormerLayer, StructureBias
-from goodformer.nn.layout import Layout
+from goodformer.nn.layout import Layout, Squares, joined
 from goodformer.nn.readout import mean_nodes
 from goodformer.spec import FeatureSpec
 
@@ -36,7 +45,8 @@ class Graphormer(GraphModel):
 
     Paper: Ying et al., "Do Transformers Really Perform Badly for Graph Representation?", 2021.
     Differs from the paper: c is the mean over all shortest paths instead of an arbitrary one, and 0 for pairs more than
-        ``edge_hops`` apart; pairs at the largest distance still attend to each other.
+        ``edge_hops`` apart; pairs at the largest distance still attend to each other. The authors' runs on HIV start
+        from weights trained on other molecules and perturb the input (FLAG); nothing is pre-trained or perturbed here.
     Paper silent on: edge weights (see `StructureBias`), GOOD data; sizes are those of GraphGPS here.
     """
 
@@ -59,6 +69,9 @@ class Graphormer(GraphModel):
             Literal["token", "mean"], Field(description="Readout: the graph token, or the mean over nodes.")
         ] = "token",
         inputs: Inputs = (),
+        environments: EnvironmentRadius = 0,
+        environment_table: EnvironmentTable = 2048,
+        environment_dropout: EnvironmentDropout = 0.0,
     ) -> None:
         super().__init__()
         if dim % heads:
@@ -73,6 +86,7 @@ class Graphormer(GraphModel):
         self.layers = nn.ModuleList(GraphormerLayer(dim, heads, dropout_rate) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.apply(self._start)
+        self.read_environments(environments, environment_table, environment_dropout)
 
     def _start(self, module: nn.Module) -> None:
         """Initialise weights as in the paper: normal, with a standard deviation that shrinks with depth."""
@@ -86,31 +100,39 @@ class Graphormer(GraphModel):
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D), whose mean over a graph is its token."""
         layout = Layout(batch)
-        h, bias = self._tokens(batch, layout, edge_weight), self._biases(batch, layout, edge_weight)
+        tokens, biases = self._tokens(batch, layout, edge_weight), self._biases(batch, layout, edge_weight)
+        h = joined([part.flatten(0, 1) for part in tokens])  # padded rows of all buckets, (R, D)
         for layer in self.layers:
-            h = layer(h, bias)
-        h = self.norm(h)  # (B, 1 + n, D)
-        nodes = layout.unpad(h[:, 1:])
+            h = layer(h, biases)
+        rows = self.norm(h).split([part[..., 0].numel() for part in tokens])
+        parts = [row.view_as(part) for row, part in zip(rows, tokens, strict=True)]  # (b, 1 + n, D) per bucket
+        nodes = layout.unpad([part[:, 1:] for part in parts])
         if self.pooling == "mean":
             return nodes
-        return nodes + (h[:, 0] - mean_nodes(nodes, layout))[layout.graph]
+        token = layout.by_graph([part[:, 0] for part in parts])  # (B, D)
+        return nodes + (token - mean_nodes(nodes, layout))[layout.graph]
 
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """The mean over the nodes of each graph (B, D), which is the graph's token."""
         return mean_nodes(h, Layout(batch))
 
-    def _tokens(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
-        """Return the graph token and the nodes (B, 1 + n, D)."""
+    def _tokens(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> list[Tensor]:
+        """Return the graph token and the nodes, one (b, 1 + n, D) per bucket."""
         h = self.nodes(batch)
         weight = h.new_ones(layout.src.numel()) if edge_weight is None else edge_weight
         padded = layout.pad(h + self.centrality(layout, weight))
-        return torch.cat((self.token.expand(layout.num_graphs, -1, -1), padded), 1)
+        return [torch.cat((self.token.expand(len(part), -1, -1), part), 1) for part in padded]
 
-    def _biases(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Tensor:
-        """Return the biases of the logits of token and nodes (B, H, 1 + n, 1 + n), ``NEVER`` at padding keys."""
-        between = self.bias(layout, self.edges(batch), edge_weight)  # (B, H, n, n)
-        token = between.new_ones(1 + layout.width, 1 + layout.width)
-        token[1:, 1:] = 0
-        bias = F.pad(between, (1, 0, 1, 0)) + token * self.token_bias[:, None, None]
-        nobody = F.pad(~layout.mask, (1, 0))  # (B, 1 + n)
-        return bias.masked_fill(nobody[:, None, None], NEVER)
+    def _biases(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Squares:
+        """Return the biases of the logits of token and nodes, ``NEVER`` at padding keys.
+
+        One tensor (b, H, 1 + n, 1 + n) per bucket.
+        """
+        biases = []
+        for between, bucket in zip(self.bias(layout, self.edges(batch), edge_weight), layout.buckets, strict=True):
+            token = between.new_ones(1 + bucket.width, 1 + bucket.width)
+            token[1:, 1:] = 0
+            bias = F.pad(between, (1, 0, 1, 0)) + token * self.token_bias[:, None, None]
+            nobody = F.pad(~bucket.mask, (1, 0))  # (b, 1 + n)
+            biases.append(bias.masked_fill(nobody[:, None, None], NEVER))
+        return biases

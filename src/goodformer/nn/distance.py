@@ -35,15 +35,16 @@ def hop_distances(layout: Layout, cap: int, keep: Tensor | None = None) -> Tenso
         if not front.any():
             return hops.long()
         hops.masked_fill_(front, hop)
-    far = layout.unpad(same_component(layout, src, dst)) & (hops > cap)
+    far = same_component(layout, src, dst) & (hops > cap)
     return hops.masked_fill_(far, cap).long()
 
 
 def same_component(layout: Layout, src: Tensor, dst: Tensor) -> Tensor:
-    """Return whether two nodes are connected by the given edges, ignoring their direction, (B, n, n)."""
-    label = components(layout.num_nodes, src, dst) + 1
-    padded = layout.pad(label[:, None])[..., 0]  # (B, n), 0 where there is no node
-    return (padded[:, :, None] == padded[:, None]) & (padded > 0)[:, None]
+    """Return whether two nodes of a graph are connected by the given edges, ignoring their direction, (N, n)."""
+    label = components(layout.num_nodes, src, dst)
+    table = label.new_full((layout.num_graphs, layout.width), -1)  # -1 where there is no node
+    table[layout.graph, layout.local] = label
+    return table[layout.graph] == label[:, None]
 
 
 def components(nodes: int, src: Tensor, dst: Tensor) -> Tensor:

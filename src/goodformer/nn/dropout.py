@@ -20,8 +20,9 @@ class ByteDropout(nn.Module):
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
         # The default range of random_ leaves the top bit zero, so an explicit full range is needed.
         words.random_(-(2**63), None)
-        keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.cut
-        return x * keep * (256 / (256 - self.cut))
+        drawn = words.view(torch.uint8)[: x.numel()].view(x.shape).to(x.dtype)
+        # Comparison and conversion of floats are vectorised on a CPU, those of booleans are not.
+        return x * drawn.ge_(self.cut).mul_(256 / (256 - self.cut))
 
 
 def dropout(p: float) -> nn.Module:

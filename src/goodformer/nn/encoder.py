@@ -60,7 +60,7 @@ class EdgeSubgraphEncoder(nn.Module):
         self.recover = nn.Linear(dim, target)
 
     def forward(self, noise: Tensor, layout: Layout, edge_weight: Tensor, edges: Tensor | None = None) -> Tensor:
-        """Map random features (N, d), edge weights (E,) and edge vectors (E, D) to encodings (N, d)."""
+        """Map random features (N, d), edge weights (E,) and edge vectors (E, D) or (1, D) to encodings (N, d)."""
         h, weight = noise, edge_weight.detach()
         for layer, linear in zip(self.layers, self.edges, strict=True):
             h = layer(h, layout, None if edges is None else linear(edges), weight)

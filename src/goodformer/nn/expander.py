@@ -52,7 +52,7 @@ def _next_place(layout: Layout) -> Tensor:
 def _all_pairs(layout: Layout, chosen: Tensor) -> Tensor:
     """Return all pairs of different nodes of the chosen graphs (B,), as edges (2, K)."""
     width = int(layout.sizes[chosen].max()) if bool(chosen.any()) else 0
-    node = (layout.mask & chosen[:, None])[:, :width]  # (B, w)
+    node = (torch.arange(width, device=chosen.device) < layout.sizes[:, None]) & chosen[:, None]  # (B, w)
     pairs = node[:, :, None] & node[:, None] & ~torch.eye(width, dtype=torch.bool, device=node.device)
     graph, source, target = pairs.nonzero(as_tuple=True)
     first = (layout.sizes.cumsum(0) - layout.sizes)[graph]

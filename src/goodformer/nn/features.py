@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.spec import Encoding, Features, FeatureSpec
 
 
@@ -56,11 +57,39 @@ class SignNet(nn.Module):
         return self.rho((self.phi(entries) + self.phi(-entries)).flatten(1))
 
 
+class LapPE(nn.Module):
+    """W sum_j phi([v_j, lambda_j]) over a graph's eigenvectors v_j and eigenvalues lambda_j of the Laplacian.
+
+    phi has two layers with ReLU, of widths 2, 2d, d.
+
+    Paper: Rampasek et al., "Recipe for a General, Powerful, Scalable Graph Transformer", 2022, the Laplacian encoder
+    with a DeepSet.
+    Differs from the published code: the sum is mapped to the model's width and added to the node's vector, instead of
+        being a part of it; the constant eigenvector is left out.
+    """
+
+    def __init__(self, dim: int, hidden: int = 32) -> None:
+        super().__init__()
+        self.phi = nn.Sequential(nn.Linear(2, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, hidden), nn.ReLU())
+        self.out = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, vectors: Tensor, values: Tensor, graph: Tensor, graphs: int) -> Tensor:
+        """Return (N, D) from eigenvectors and eigenvalues, both (N, k); a vector of zeros is a missing one."""
+        size = vectors.new_zeros(graphs, vectors.shape[1]).index_add(0, graph, vectors.abs())
+        known = (size > 0).index_select(0, graph)  # (N, k)
+        return self.out((self.phi(torch.stack((vectors, values), -1)) * known[..., None]).sum(1))
+
+
+SPECTRAL = {"signnet": ("laplacian",), "lappe": ("laplacian", "eigenvalues")}
+"""Inputs with a network of their own, and the encodings that they read."""
+
+
 class NodeInput(nn.Module):
     """h_v = embed(x_v) + sum over encodings p of W_p p_v, the node's own features and its computed attributes.
 
     The signs of eigenvectors are arbitrary: in training those of ``laplacian:k`` are flipped at random per graph and
-    column (Dwivedi & Bresson, 2021). ``signnet:k`` reads the same encoding with `SignNet`.
+    column (Dwivedi & Bresson, 2021). ``signnet:k`` reads the same encoding with `SignNet`, ``lappe:k`` reads it and the
+    eigenvalues with `LapPE`.
 
     Attributes:
         encodings: Computed attributes the batch must carry, as ``name:width``.
@@ -71,23 +100,30 @@ class NodeInput(nn.Module):
         self.own = embedding(spec.node, dim)
         self.kind = spec.node.kind
         asked = [Encoding.parse(text) for text in inputs]
-        read = [Encoding("laplacian", part.width) if part.name == "signnet" else part for part in asked]
-        self.encodings = tuple(str(part) for part in read)
-        self.attributes = [part.attribute for part in read]
-        self.computed = nn.ModuleList(
-            SignNet(part.width, dim) if part.name == "signnet" else nn.Linear(part.width, dim, bias=False)
-            for part in asked
-        )
+        if any(part.name == "environments" for part in asked):
+            raise InputError("environments are codes, not node inputs; set model.environments to their radius instead.")
+        read = [[Encoding(name, part.width) for name in SPECTRAL.get(part.name, (part.name,))] for part in asked]
+        self.encodings = tuple(dict.fromkeys(str(part) for parts in read for part in parts))
+        self.attributes = [[part.attribute for part in parts] for parts in read]
+        self.computed = nn.ModuleList(_computed(part, dim) for part in asked)
 
     def forward(self, batch: Batch) -> Tensor:
         """Node vectors (N, D)."""
         x = batch.x if self.kind == "categorical" else batch.x.to(self.own.weight.dtype)
         h = self.own(x)
-        for attribute, layer in zip(self.attributes, self.computed, strict=True):
-            value = batch[attribute]
-            flip = self.training and attribute.startswith("laplacian_")
-            h = h + layer(flip_signs(value, batch.batch, batch.num_graphs) if flip else value)
+        for attributes, layer in zip(self.attributes, self.computed, strict=True):
+            value, *more = (batch[attribute] for attribute in attributes)
+            if self.training and attributes[0].startswith("laplacian_"):
+                value = flip_signs(value, batch.batch, batch.num_graphs)
+            h = h + (layer(value, *more, batch.batch, batch.num_graphs) if isinstance(layer, LapPE) else layer(value))
         return h
+
+
+def _computed(part: Encoding, dim: int) -> nn.Module:
+    """Return the layer that reads one of the inputs."""
+    if part.name == "signnet":
+        return SignNet(part.width, dim)
+    return LapPE(dim) if part.name == "lappe" else nn.Linear(part.width, dim, bias=False)
 
 
 def flip_signs(vectors: Tensor, graph: Tensor, graphs: int) -> Tensor:

@@ -18,6 +18,6 @@ class GCN(nn.Module):
         """(N, D) and edge weights (E,) -> (N, D')."""
         degree = h.new_ones(layout.num_nodes).index_add(0, layout.dst, weight)  # (N,)
         root = degree.rsqrt()
-        share = weight * root[layout.src] * root[layout.dst]  # (E,)
-        around = (h / degree[:, None]).index_add(0, layout.dst, h[layout.src] * share[:, None])
+        share = weight * root.index_select(0, layout.src) * root.index_select(0, layout.dst)  # (E,)
+        around = (h / degree[:, None]).index_add(0, layout.dst, h.index_select(0, layout.src) * share[:, None])
         return self.linear(around)

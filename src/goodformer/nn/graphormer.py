@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from goodformer.nn.attention import split_heads
 from goodformer.nn.distance import hop_distances, path_means
 from goodformer.nn.dropout import dropout
-from goodformer.nn.layout import Layout
+from goodformer.nn.layout import Layout, Squares, joined
 
 
 class Centrality(nn.Module):
@@ -53,8 +53,15 @@ class StructureBias(nn.Module):
         self.by_distance = nn.Embedding(cap + 2, heads)
         self.maps = nn.Parameter(torch.randn(cap_edges, heads, heads) * 0.02) if cap_edges else None
 
-    def forward(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Tensor:
-        """Optional edge features (E, H) and weights (E,) -> (B, H, n, n)."""
+    def forward(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Squares:
+        """Optional edge features (E, H) and weights (E,) -> one (b, H, n, n) per bucket."""
+        return [
+            self._bucket(part, None if edges is None else edges[at], None if weight is None else weight[at])
+            for part, at in layout.parts()
+        ]
+
+    def _bucket(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Tensor:
+        """Do the same for a layout of one bucket -> (b, H, n, n)."""
         keep = None if weight is None else weight.detach() > 0
         hops = hop_distances(layout, self.cap, keep)  # (N, n)
         bias = self.by_distance(hops)  # (N, n, H)
@@ -63,7 +70,7 @@ class StructureBias(nn.Module):
             edges = None if edges is None else edges * weight[:, None]
         if edges is not None and self.maps is not None:
             bias = bias + path_means(edges, self.maps, hops, layout, keep)
-        return layout.pad(bias).permute(0, 3, 1, 2)
+        return layout.pad(bias)[0].permute(0, 3, 1, 2)
 
     def _loosened(self, layout: Layout, weight: Tensor) -> Tensor:
         """Return (1 - w) (b[disconnected] - b[1]) at pairs connected by an edge of weight w > 0, (N, n, H)."""
@@ -85,12 +92,16 @@ class GraphormerLayer(nn.Module):
         self.ffn = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
         self.drop_attention, self.drop_ffn = dropout(p), dropout(p)
 
-    def forward(self, h: Tensor, bias: Tensor) -> Tensor:
-        """Padded embeddings (B, n, D) and biases (B, H, n, n) -> (B, n, D)."""
-        h = h + self.drop_attention(self._attend(self.norm_attention(h), bias))
+    def forward(self, h: Tensor, biases: Squares) -> Tensor:
+        """Padded rows of all buckets (R, D) and biases of their pairs -> (R, D)."""
+        h = h + self.drop_attention(self._attend(self.norm_attention(h), biases))
         return h + self.drop_ffn(self.ffn(self.norm_ffn(h)))
 
-    def _attend(self, h: Tensor, bias: Tensor) -> Tensor:
-        q, k, v = split_heads(self.qkv(h), self.heads, 3)  # each (B, H, n, D/H)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        return self.out(mixed.transpose(1, 2).flatten(2))
+    def _attend(self, h: Tensor, biases: Squares) -> Tensor:
+        counts = [len(bias) * bias.shape[-1] for bias in biases]
+        mixed = []
+        for part, bias in zip(self.qkv(h).split(counts), biases, strict=True):
+            q, k, v = split_heads(part.unflatten(0, (len(bias), -1)), self.heads, 3)  # each (b, H, n, D/H)
+            rows = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+            mixed.append(rows.transpose(1, 2).flatten(2).flatten(0, 1))
+        return self.out(joined(mixed))

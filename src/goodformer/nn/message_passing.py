@@ -18,12 +18,16 @@ def gather_messages(
 ) -> Tensor:
     """Aggregate w_uv h_u, or w_uv ReLU(h_u + e_uv) with edge features e, over the neighbours u of v, as (N, D).
 
+    Edge features have one row per edge, (E, D), or one row that all edges share, (1, D).
+
     ``sum`` adds, ``mean`` divides by the weighted degree d, and ``log`` multiplies the mean by log(1 + d), which grows
     with the degree but stays moderate at hubs larger than any in training.
     """
-    messages = h.index_select(0, layout.src)  # (E, D)
-    if edges is not None:
-        messages = F.relu(messages + edges)
+    if edges is not None and len(edges) == 1:  # the message of a node is the same along all its edges
+        messages = F.relu(h + edges).index_select(0, layout.src)  # (E, D)
+    else:
+        messages = h.index_select(0, layout.src)
+        messages = messages if edges is None else F.relu(messages + edges)
     if weight is not None:
         messages = messages * weight[:, None]
     total = torch.zeros_like(h).index_add(0, layout.dst, messages)

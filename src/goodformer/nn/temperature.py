@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,10 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 of the batch, no longer changes a prediction."""
 
 
+LARGE = 48
+"""Nodes above which the search for a temperature starts on a few rows."""
+
+
 def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
     """Return the Shannon entropy of every p = Softmax(e), (..., n) -> (...): H = log sum exp(e) - sum p e.
 
@@ -25,18 +29,41 @@ def row_entropy(logits: Tensor, p: Tensor) -> Tensor:
     return logits.amax(-1) - p.amax(-1).log() - (p * logits).sum(-1)
 
 
-def mean_entropy(logits: Tensor, p: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean entropy of p = Softmax(logits) over rows that are nodes: (B, H, n, n), mask (B, n) -> (B, H)."""
+class _SoftmaxEntropy(torch.autograd.Function):
+    """p = Softmax(e) and its row entropies H. With J the Jacobian of Softmax, dH/de = -J e, so one product with J does.
+
+    Autograd would compute the same in several more passes over e.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> tuple[Tensor, Tensor]:
+        p = logits.softmax(-1)
+        ctx.save_for_backward(logits, p)
+        ctx.set_materialize_grads(False)
+        return p, row_entropy(logits, p)
+
+    @staticmethod
+    def backward(ctx: Any, grad_p: Tensor | None, grad_entropy: Tensor | None) -> Tensor | None:
+        logits, p = ctx.saved_tensors
+        if grad_entropy is not None:
+            by_entropy = grad_entropy[..., None] * logits
+            grad_p = -by_entropy if grad_p is None else grad_p - by_entropy
+        return None if grad_p is None else torch._softmax_backward_data(grad_p, p, -1, p.dtype)
+
+
+def softmax_entropy(logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return p = Softmax(logits), (B, H, n, n), and its mean entropy over rows that are nodes (mask (B, n)), (B, H)."""
+    p, entropy = _SoftmaxEntropy.apply(logits)
     weight = rows[:, None].to(p.dtype)  # (B, 1, n)
-    return (row_entropy(logits, p) * weight).sum(-1) / weight.sum(-1).clamp(min=1)
+    return p, (entropy * weight).sum(-1) / weight.sum(-1).clamp(min=1)
 
 
 def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: float | None = None) -> Tensor:
     """Return the t of each graph and head at which the mean entropy of Softmax(E / t) equals the target.
 
     Entropy rises with t: with b = 1/t and x the logits, dH/d(log b) = -b^2 Var_p(x). Newton steps on log b stay inside
-    a bracket that every evaluation narrows; a step that would leave it is replaced by the bracket's middle. The start
-    comes from a few rows of each graph, so the full logits are read only two or three times.
+    a bracket that every evaluation narrows; a step that would leave it is replaced by the bracket's middle. For large
+    graphs, the start comes from a few of their rows, so that the full logits are read only two or three times.
 
     Args:
         logits: (B, H, n, n), a large negative number where a key is padding.
@@ -50,8 +77,9 @@ def solve_temperature(logits: Tensor, rows: Tensor, target: Tensor, tolerance: f
     tolerance = TOLERANCE.get(logits.dtype, TOLERANCE[torch.float32]) if tolerance is None else tolerance
     shifted, weight, goal = _blocks(logits, rows, target)
     log_b = torch.zeros_like(goal)
-    if logits.shape[-1] > 48:
-        log_b = _newton(*_some_rows(shifted, weight, 12), goal, log_b, tolerance)
+    large = ((weight > 0).sum(1) > LARGE).nonzero()[:, 0]  # of a graph's own size, whatever it is padded to
+    if len(large):
+        log_b[large] = _newton(*_some_rows(shifted, weight, large, 12), goal[large], log_b[large], tolerance)
     return (-_newton(shifted, weight, goal, log_b, tolerance)).exp().view(logits.shape[:2])
 
 
@@ -67,11 +95,11 @@ def _blocks(logits: Tensor, rows: Tensor, target: Tensor) -> tuple[Tensor, Tenso
     return shifted, weight, target.expand(size, heads).flatten().to(logits.dtype)
 
 
-def _some_rows(shifted: Tensor, weight: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return about ``count`` rows spread over each graph, with weights that sum to one."""
-    sizes = (weight > 0).sum(1)
-    pick = (torch.arange(count, device=weight.device) * sizes[:, None]) // count  # (B*H, count)
-    part = shifted.gather(1, pick[..., None].expand(-1, -1, shifted.shape[2]))
+def _some_rows(shifted: Tensor, weight: Tensor, blocks: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return ``count`` rows spread over the graph of each of G blocks, (G, count, n), with weights that sum to one."""
+    sizes = (weight[blocks] > 0).sum(1)
+    pick = (torch.arange(count, device=weight.device) * sizes[:, None]) // count  # (G, count)
+    part = shifted[blocks[:, None], pick]
     return part, torch.full_like(part[..., 0], 1 / count)
 
 

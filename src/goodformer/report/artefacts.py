@@ -16,8 +16,8 @@ from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, TEST_
 from goodformer.report.rows import ALL, Row
 from goodformer.report.rows import rows as named_rows
 
-FULL, SHORT, REDUCED = "full", "short", BUDGET
-"""Budgets of tables: everything; all graphs of GOOD-Motif and few epochs; few graphs and few epochs."""
+FULL, MEDIUM, SHORT, REDUCED = "full", "medium", "short", BUDGET
+"""Budgets of tables: everything; all graphs and 15 epochs; all graphs and few epochs; few graphs and few epochs."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,15 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """A part of a method, and the rows of a table with and without it, which are compared seed by seed."""
+
+    part: str
+    present: str
+    absent: str
+
+
+@dataclass(frozen=True)
 class TablePlan:
     """A table under one budget, before its records are read.
 
@@ -40,6 +49,7 @@ class TablePlan:
         note: What a reader has to know about it.
         quoted: Rows with published numbers only, which are never run.
         unit: The row whose number is the unit of the others in its column.
+        contrasts: Pairs of rows whose difference is put into words below the table.
     """
 
     title: str
@@ -47,6 +57,7 @@ class TablePlan:
     note: str = ""
     quoted: tuple[Row, ...] = ()
     unit: str = ""
+    contrasts: tuple[Contrast, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -73,11 +84,11 @@ def runs_of(comparisons: Iterable[Comparison]) -> dict[str, RunConfig]:
 
 @dataclass(frozen=True)
 class Artefact:
-    """A table or a figure of the paper.
+    """A table or a figure of the paper, or one of ours beside them.
 
     Args:
         name: What a user types.
-        place: Its number in the paper.
+        place: Its number in the paper; empty if it is not there.
         about: What it shows.
         make: Its tables for a budget and a number of seeds.
         budgets: Budgets it is shown under.
@@ -124,23 +135,39 @@ EPOCHS = {"good-hiv": 3, "good-sst2": 3, "good-twitter": 8, "drugood": 8}
 
 ERM_ALIKE = "erm on goodformer alike"
 """The row that trains GOODFormer's own network by ERM."""
+BOTH = {"": "ood_test", ", Precision@10": "precision_at_10"}
+"""Metrics of tables that show accuracy and explanation, by what they add to a heading."""
 REFERENCE = "For reference"
 """Title of the table whose rows are horizontal lines in a figure."""
 PRESETS = "goodformer:paper,goodformer:as_published"
+CONTROLS = "gsat alike,ciga alike,dir alike,gil alike"
+"""Methods that find subgraphs, with GOODFormer's inputs."""
 CHANGES = "goodformer:without-entropy,goodformer:gil-generator,goodformer:without-encoder,goodformer:laplacian-input"
 CHANGED = "default-"
 """Prefix of the presets that change one part of the default."""
+COMPONENTS = (
+    Contrast("Test-time temperature", "goodformer", "goodformer:default-without-temperature"),
+    Contrast("Interventions (mean and variance)", "goodformer", "goodformer:default-without-interventions"),
+    Contrast("Subgraph encoder", "goodformer", "goodformer:default-without-encoder"),
+    Contrast("Entropy loss (off in ours)", "goodformer:default-entropy-loss", "goodformer"),
+)
+"""Parts of the paper's method, and the rows with and without each of them."""
 SENSITIVITY = {
     "lambda": ("variance_weight", (0.1, 1.0, 10.0, 100.0)),
     "alpha_E": ("entropy_weight", (0.01, 0.1, 1.0, 10.0)),
     "alpha_PSE": ("encoder_weight", (0.01, 0.1, 1.0, 10.0)),
 }
 """The weights of the paper's figure, the settings they correspond to, and the values tried."""
-PRESET_NOTE = "GOODFormer is the default preset; GOODFormer (paper) and (as_published) are the presets of these names."
+PRESET_NOTE = (
+    "GOODFormer (paper) is the preset `paper`, the paper's equations and settings; the paper's number for GOODFormer "
+    "stands beside this row alone. GOODFormer (published code) is the preset `as_published`. GOODFormer (ours) is the "
+    "preset `default`. It differs from the paper in its inputs (cycle walks), adversary, mask budget and weight "
+    "averaging, and its entropy loss is off; *Model and method* lists all differences."
+)
 ALIKE_NOTE = (
-    "Rows named alike use the node inputs, message aggregation and weight averaging of GOODFormer's default. ERM on "
-    "GOODFormer is the same network trained in the same way, so that only the method differs; the other rows keep "
-    "their own network, learning rate, batch size and schedule."
+    "Rows with the same inputs (`alike` on the command line) have the node inputs, message aggregation and weight "
+    "averaging of GOODFormer (ours). ERM on GOODFormer is the same network trained in the same way, so that only the "
+    "method differs; the other rows keep their own network, learning rate, batch size and schedule."
 )
 RULE_NOTE = (
     "All columns show OOD test of the same runs: at the epoch that is best on OOD validation, at the one that is best "
@@ -185,20 +212,17 @@ def _columns(
 
 
 def _paper_data(budget: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the data of the paper's smaller tables; the short budget is for GOOD-Motif only."""
-    return MOTIF if budget == SHORT else {**MOTIF, **HIV}
+    """Return the data of the paper's smaller tables; budgets between full and reduced are for GOOD-Motif only."""
+    return MOTIF if budget in (MEDIUM, SHORT) else {**MOTIF, **HIV}
 
 
 def _main(budget: str, seeds: int) -> list[TablePlan]:
-    if budget == SHORT:
-        metrics = {"": "ood_test", " Precision@10": "precision_at_10"}
-        columns = _columns(MOTIF, f"{ERM_ALIKE},{PRESETS},goodformer", budget, seeds, metrics)
-        return [TablePlan("The three presets", columns, f"{PRESET_NOTE} {ALIKE_NOTE}")]
-    data = {**MOTIF, **HIV, **(THEIRS if budget == FULL else OTHERS)}
-    main = TablePlan("Main table", _columns(data, f"{ALL},{PRESETS}", budget, seeds), PRESET_NOTE)
+    real = {FULL: {**HIV, **THEIRS}, REDUCED: {**HIV, **OTHERS}}.get(budget, {})
+    main = TablePlan("Main table", _columns({**MOTIF, **real}, f"{ALL},{PRESETS}", budget, seeds), PRESET_NOTE)
     pair = f"{ERM_ALIKE},goodformer"
-    alike = pair if budget == FULL else f"erm alike,gsat alike,ciga alike,imold alike,gps alike,{pair}"
-    same = TablePlan("Same inputs", _columns(MOTIF, alike, budget, seeds, beside=""), ALIKE_NOTE)
+    more = {FULL: "", REDUCED: f"erm alike,{CONTROLS},imold alike,gps alike,"}
+    alike = f"{more.get(budget, f'{CONTROLS},')}{pair}"
+    same = TablePlan("Same inputs", _columns(MOTIF, alike, budget, seeds, BOTH, beside=""), ALIKE_NOTE)
     if budget != FULL:
         return [main, same]
     concept = TablePlan(
@@ -216,23 +240,36 @@ def _main(budget: str, seeds: int) -> list[TablePlan]:
 
 def _precision(budget: str, seeds: int) -> list[TablePlan]:
     rows = f"dir,grea,gil,gsat,ciga,imold,cal-plus,goodformer,{PRESETS}"
-    metrics = {" Precision@10": "precision_at_10", " edge AUC": "edge_auc"}
-    note = "Measured on OOD test graphs, with the same epoch and weights as the accuracy."
+    metrics = {" Precision@10": "precision_at_10", ", by logits": "precision_at_10_logits", " edge AUC": "edge_auc"}
+    note = (
+        "Measured on OOD test graphs, with the same epoch and weights as the accuracy. Edges are ranked by the scores "
+        "of the method: by the mask in GOODFormer (paper) and (published code), by its logits in GOODFormer (ours). A "
+        "mask that saturates ties edges; the column by logits shows how they would still be ranked."
+    )
     return [TablePlan("Finding the invariant subgraph", _columns(MOTIF, rows, budget, seeds, metrics), note)]
 
 
 def _ablation(budget: str, seeds: int) -> list[TablePlan]:
     rows = f"goodformer:paper,{CHANGES},goodformer:signnet-input"
-    theirs = TablePlan("Ablation of the paper's GOODFormer", _columns(_paper_data(budget), rows, budget, seeds))
-    if budget != REDUCED:
-        return [theirs]
+    return [TablePlan("Ablation of the paper's GOODFormer", _columns(_paper_data(budget), rows, budget, seeds))]
+
+
+def _changed(budget: str, seeds: int) -> list[TablePlan]:
     changes = ",".join(f"goodformer:{name}" for name in presets("goodformer") if name.startswith(CHANGED))
-    metrics = {"": "ood_test", ", Precision@10": "precision_at_10"}
-    columns = _columns(MOTIF, f"goodformer,{changes}", budget, seeds, metrics, beside="")
-    return [
-        theirs,
-        TablePlan("Ablation of the default", columns, "Each row removes or replaces one part of the default."),
-    ]
+    note = "Each row removes or replaces one part of GOODFormer (ours), the preset `default`."
+    columns = _columns(MOTIF, f"goodformer,{changes}", budget, seeds, BOTH, beside="")
+    return [TablePlan("Ablation of the default", columns, note)]
+
+
+def _components(budget: str, seeds: int) -> list[TablePlan]:
+    rows = dict.fromkeys(name for one in COMPONENTS for name in (one.present, one.absent))
+    note = (
+        "Each row removes one part of the paper's method from GOODFormer (ours) or, for the entropy loss, adds it. The "
+        "differences are taken seed by seed; brackets hold 95 % confidence intervals (Student's t)."
+    )
+    title = "Which of the paper's components still change anything in ours"
+    columns = _columns(MOTIF, ",".join(rows), budget, seeds, BOTH, beside="")
+    return [TablePlan(title, columns, note, contrasts=COMPONENTS)]
 
 
 def _predictor(budget: str, seeds: int) -> list[TablePlan]:
@@ -285,7 +322,7 @@ ARTEFACTS = {
     artefact.name: artefact
     for artefact in (
         Artefact("table-main", "Table 3", "all methods on all benchmarks, OOD test", _main, EVERY),
-        Artefact("table-precision", "Table 4", "Precision@10 and edge AUC of the found subgraphs", _precision),
+        Artefact("table-precision", "Table 4", "Precision@10 and edge AUC of the found subgraphs", _precision, EVERY),
         Artefact(
             "figure-subgraphs",
             "Figure 2",
@@ -296,7 +333,17 @@ ARTEFACTS = {
             drawn=True,
             folders=True,
         ),
-        Artefact("table-ablation", "Table 5", "GOODFormer with parts replaced or removed", _ablation, EVERY, seeds=1),
+        Artefact(
+            "table-ablation",
+            "Table 5",
+            "GOODFormer with parts replaced or removed",
+            _ablation,
+            (FULL, MEDIUM, SHORT, REDUCED),
+        ),
+        Artefact("table-components", "", "our GOODFormer without parts of the paper's", _components, (SHORT,)),
+        Artefact(
+            "table-changes", "", "our GOODFormer with each part replaced or removed", _changed, (REDUCED,), seeds=1
+        ),
         Artefact(
             "figure-sensitivity",
             "Figures 3 and 4",
@@ -307,7 +354,7 @@ ARTEFACTS = {
             drawn=True,
         ),
         Artefact("table-runtime", "Table 8", "training and inference time of graph transformers", _runtime),
-        Artefact("table-shift-level", "Table 7", "SP-Motif at three levels of shift", _shift_level),
+        Artefact("table-shift-level", "Table 7", "SP-Motif at three levels of shift", _shift_level, EVERY),
         Artefact("table-predictor", "Table 9", "graph transformer against MLP as predictor", _predictor, EVERY),
     )
 }
@@ -320,16 +367,24 @@ def artefact(name: str) -> Artefact:
     return ARTEFACTS[name]
 
 
+def _names(comparison: Comparison) -> set[str]:
+    """Return the names of a data set, general to special: the data set, its domain or bias, its shift."""
+    settings = comparison.settings
+    words = [settings["name"], settings.get("domain", settings.get("bias")), settings.get("shift")]
+    return {"/".join(str(word) for word in words[:count]) for count in range(1, 4) if None not in words[:count]}
+
+
 def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: str | None = None) -> list[TablePlan]:
     """Return the tables with the columns of some data sets and with some rows only.
 
     Args:
         tables: Tables of an artefact.
-        datasets: Names of data sets, separated by commas.
+        datasets: Names of data sets, separated by commas: ``good-motif``, ``good-motif/basis``, ``sp-motif/0.9`` or
+            ``good-motif/basis/concept``.
         methods: Rows as in `goodformer.report.rows.rows`.
     """
     names = None if datasets is None else [word.strip() for word in datasets.split(",")]
-    own = {column.comparison.dataset["name"] for table in tables for column in table.columns}
+    own = {name for table in tables for column in table.columns for name in _names(column.comparison)}
     for name in names or ():
         if name not in own:
             raise unknown("data set of this artefact", name, own)
@@ -340,7 +395,7 @@ def narrowed(tables: Sequence[TablePlan], datasets: str | None = None, methods: 
             comparison, data = column.comparison, column.comparison.dataset["name"]
             wanted = None if methods is None else {row.name for row in named_rows(methods, data)}
             rows = tuple(row for row in comparison.rows if wanted is None or row.name in wanted)
-            if rows and (names is None or data in names):
+            if rows and (names is None or _names(comparison) & set(names)):
                 kept = comparison if rows == comparison.rows else replace(comparison, rows=rows)
                 columns.append(replace(column, comparison=kept))
         if columns:

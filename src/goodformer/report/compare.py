@@ -7,8 +7,8 @@ with today, so no table mixes runs of different settings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,20 @@ from goodformer.config.presets import benchmark_keys, check_budget
 from goodformer.config.run import RunConfig, parse_assignment
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
-from goodformer.report import records
+from goodformer.report import paired, records
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
+from goodformer.report.paired import Held, Shelf
 from goodformer.report.records import Record, clock_of, mean_of
 from goodformer.report.rows import ALL, BASELINE, Row
+from goodformer.report.rows import row as named_row
 from goodformer.report.rows import rows as named_rows
 from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
 
 BUDGET = "compare"
-REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc")
+REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc", "node_auc")
 SCORES = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
 CLOCKS = {"processor_seconds_per_epoch": "CPU seconds", "seconds_per_epoch": "seconds"}
-REPEATED = ("paper", "as_published")
-"""Presets whose rows repeat the published number of their method, which is ranked in the method's own row only."""
+DIFFERENCES = "Differences: paired on the same OOD test graphs and seeds, in points, with 95 % bootstrap intervals."
 Key = tuple[str, int]
 """Name of a row and a seed."""
 
@@ -59,6 +60,11 @@ class Comparison:
         first = {row.name: _configured(dataset, row, self.budget, self.overrides) for row in self.rows}
         return {(row.name, seed): first[row.name].with_seed(seed) for seed in self.seeds for row in self.rows}
 
+    @property
+    def runs(self) -> list[RunConfig]:
+        """Return the configurations of all runs."""
+        return list(self.configs.values())
+
     @cached_property
     def ids(self) -> dict[Key, str]:
         """Return the id of the run of every row and seed."""
@@ -72,6 +78,25 @@ class Comparison:
     def missing(self, found: Mapping[str, Record]) -> list[RunConfig]:
         """Return the configurations without a record."""
         return [config for key, config in self.configs.items() if self.ids[key] not in found]
+
+    def row(self, word: str) -> Row:
+        """Return the row that a user typed; it must be one of the comparison."""
+        name = named_row(word, self.dataset["name"]).name
+        chosen = next((row for row in self.rows if row.name == name), None)
+        if chosen is None:
+            names = ", ".join(row.name for row in self.rows)
+            raise InputError(f"row {name} is not in the comparison; add it to --methods, or give one of {names}.")
+        return chosen
+
+    def held(self, row: Row, found: Mapping[str, Record], shelf: Shelf) -> Held:
+        """Return the kept predictions of a row on OOD test by seed."""
+        done = {seed: found[one] for seed in self.seeds if (one := self.ids[row.name, seed]) in found}
+        metric = next((str(record.get("metric")) for record in done.values()), "")
+        runs = {}
+        for seed, record in done.items():
+            if kept := shelf.kept(record, self.configs[row.name, seed].folder_name):
+                runs[seed] = record["predictions"]["graphs"]["test"], kept["test"]
+        return Held(metric, str(self.dataset["name"]), runs)
 
 
 @cache
@@ -122,7 +147,12 @@ def known_records(comparison: Comparison, root: Path, sources: Sequence[Path] = 
 
 
 def report(
-    comparison: Comparison, found: Mapping[str, Record], failures: Mapping[str, str] | None = None
+    comparison: Comparison,
+    found: Mapping[str, Record],
+    failures: Mapping[str, str] | None = None,
+    against: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
+    shelf: Shelf | None = None,
 ) -> dict[str, Any]:
     """Return the comparison as plain values: means and deviations over seeds, published numbers, cost relative to ERM.
 
@@ -130,6 +160,9 @@ def report(
         comparison: Rows and seeds.
         found: Records of its runs by id.
         failures: Reasons of failed runs by id.
+        against: The row that all others are compared with, graph by graph.
+        pairs: Further pairs of rows to compare so.
+        shelf: Where predictions are kept; needed for such comparisons.
     """
     clock, rows = clock_of(found.values()), []
     for row in comparison.rows:
@@ -148,6 +181,7 @@ def report(
                 "preset": row.preset,
                 "epochs": config.training.epochs,
                 "seeds": list(done),
+                "given": given(config, done.values()),
                 "failed": {str(seed): failures[one] for seed, one in ids.items() if failures and one in failures},
                 **{name: mean.to_dict() if mean.known else None for name, mean in means.items()},
                 "seconds_per_epoch": mean_of(record.get(clock) for record in done.values()).mean,
@@ -160,6 +194,11 @@ def report(
     unit = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
     for one in rows:
         one["cost"] = one["seconds_per_epoch"] / unit if one["seconds_per_epoch"] and unit else None
+    base = comparison.row(against) if against else None
+    for row, one in zip(comparison.rows, rows, strict=True):
+        if base is not None:
+            one["difference"] = None if row == base else paired_difference(comparison, row, base, found, shelf)
+    chosen = [(comparison.row(first), comparison.row(second)) for first, second in pairs]
     return {
         "dataset": comparison.settings,
         "train_graphs": _common(record.get("train_graphs") for record in found.values()),
@@ -168,8 +207,47 @@ def report(
         "seeds": list(comparison.seeds),
         "selection": _common(config.training.selection for config in comparison.configs.values()),
         "clock": clock,
+        "against": base.title if base else None,
+        "pairs": [
+            {
+                "first": first.title,
+                "second": second.title,
+                "difference": paired_difference(comparison, first, second, found, shelf),
+            }
+            for first, second in chosen
+        ],
         "rows": rows,
     }
+
+
+def given(config: RunConfig, done: Collection[Record]) -> dict[str, Any]:
+    """Return what the runs of a row were given; rows with other entries had another chance and are not ranked.
+
+    Args:
+        config: The configuration of one of the runs.
+        done: The records of the runs.
+    """
+    return {
+        "graphs": _common(record.get("train_graphs") for record in done),
+        "epochs": config.training.epochs,
+        "seeds": len(done),
+        "inputs": list(config.model.get("inputs", ())),
+    }
+
+
+def chance_of(given: Mapping[str, Any]) -> str:
+    """Return what rows were given as one value to compare."""
+    return json.dumps(given, sort_keys=True)
+
+
+def paired_difference(
+    comparison: Comparison, first: Row, second: Row, found: Mapping[str, Record], shelf: Shelf | None
+) -> dict[str, Any] | str:
+    """Return the mean difference of two rows on OOD test with its interval, in points, or why there is none."""
+    if shelf is None:
+        return paired.NOT_KEPT
+    pair = paired.pair_up(*(comparison.held(row, found, shelf) for row in (first, second)))
+    return pair if isinstance(pair, str) else paired.differences([[pair]])[0].to_dict()
 
 
 def _common(values: Iterable[Any]) -> Any:
@@ -189,6 +267,9 @@ def table(report: Mapping[str, Any]) -> Table:
         published = [row["paper"].get(name) for row in rows]
         if name in ("ood_test", "id_test") or any(published) or any(row[name] for row in rows):
             columns.append((METRICS[name].head, _measured(report, name)))
+        if name == "ood_test" and report["against"]:
+            gains = [paired.cell(row["difference"], wanted) for row in rows]
+            columns.append((f"difference to {report['against']}", gains))
         if any(published):
             columns.append(("paper", _published(report, name, published)))
     cost = [Cell.mean(row["cost"]) if row["seeds"] else _missing(row) for row in rows]
@@ -206,31 +287,25 @@ def _missing(row: Mapping[str, Any]) -> Cell:
 
 
 def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
-    """Return the column of a metric, its best rows marked."""
+    """Return the column of a metric; its best rows are marked if all had the same chance and all seeds."""
     metric, cells = METRICS[name], []
     for row in report["rows"]:
-        complete = len(row["seeds"]) == len(report["seeds"])
-        cell = Cell.mean(**(row[name] or {"mean": None}), digits=metric.digits, complete=complete)
+        cell = Cell.mean(**(row[name] or {"mean": None}), digits=metric.digits, given=chance_of(row["given"]))
         cells.append(cell if row["seeds"] else _missing(row))
-    return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked else cells
+    whole = all(len(row["seeds"]) == len(report["seeds"]) for row in report["rows"] if row["seeds"])
+    return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked and whole else cells
 
 
 def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, Any] | None]) -> list[Cell]:
-    """Return the column of published numbers, each ranked once."""
+    """Return the column of published numbers, the best ones marked."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
-    best = ranked(cells, chance(report["dataset"]["name"], name))
-    return ranked_once(best, [row["preset"] for row in report["rows"]])
-
-
-def ranked_once(cells: Sequence[Cell], presets: Sequence[str]) -> list[Cell]:
-    """Return the cells of published numbers without a rank where a row repeats the number of its method."""
-    return [replace(cell, rank=0) if preset in REPEATED else cell for cell, preset in zip(cells, presets, strict=True)]
+    return ranked(cells, chance(report["dataset"]["name"], name))
 
 
 def title(report: Mapping[str, Any]) -> str:
     """Return the benchmark, its size and the budget."""
     data, epochs = report["dataset"], {row["epochs"] for row in report["rows"]}
-    words = [str(data[key]) for key in ("name", "domain", "shift") if data.get(key) is not None]
+    words = [str(data[key]) for key in ("name", "rule", "split", "domain", "shift") if data.get(key) is not None]
     words += [f"bias {data['bias']}"] if "bias" in data else []
     words += ["equal sizes"] if data.get("larger") is False else []
     size = f"{report['train_graphs']} training graphs, " if report["train_graphs"] else ""
@@ -247,4 +322,9 @@ def note(report: Mapping[str, Any]) -> str:
         parts.append("Paper: its own numbers, with all graphs and epochs.")
     if any(row["cost"] for row in report["rows"]):
         parts.append(f"Time: {CLOCKS[report['clock']]} per training epoch, ERM = 1.")
+    if report["against"] or report["pairs"]:
+        parts.append(DIFFERENCES)
+    for one in report["pairs"]:
+        words = paired.cell(one["difference"], len(report["seeds"])).text
+        parts.append(f"{one['first']} minus {one['second']}: {words}.")
     return " ".join(parts)

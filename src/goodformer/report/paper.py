@@ -22,10 +22,21 @@ PAPER_SETTINGS: dict[str, Mapping[str, Any]] = {
 
 @cache
 def read_numbers(file: str = "paper.yaml") -> dict[str, Any]:
-    """Return the content of a YAML file of this package."""
-    text = resources.files("goodformer.report").joinpath(file).read_text("utf-8")
-    tree: dict[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    """Return the mapping in a YAML file of this package."""
+    tree: dict[str, Any] = _read(file)
     return tree
+
+
+@cache
+def read_list(file: str) -> list[dict[str, Any]]:
+    """Return the list in a YAML file of this package."""
+    entries: list[dict[str, Any]] = _read(file)
+    return entries
+
+
+def _read(file: str) -> Any:
+    text = resources.files("goodformer.report").joinpath(file).read_text("utf-8")
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def published(metric: str, dataset: Mapping[str, Any], row: str) -> Pair | None:

@@ -89,6 +89,38 @@ def mean_of(values: Iterable[float | None]) -> Mean:
     return Mean(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
 
 
+class SeedDifference(NamedTuple):
+    """Mean of paired differences and its 95 % confidence interval (Student's t); no interval for a single pair."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+    @property
+    def measurable(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+def seed_difference(ours: Mapping[int, float | None], theirs: Mapping[int, float | None]) -> SeedDifference | None:
+    """Return the mean of ``ours - theirs`` over the seeds that both have, None without such a seed.
+
+    Args:
+        ours: Values by seed.
+        theirs: Values by seed.
+    """
+    from scipy.special import stdtrit
+
+    pairs = [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
+    gaps = [one - other for one, other in pairs if one is not None and other is not None]
+    mean, std, known = mean_of(gaps)
+    if mean is None or std is None:
+        return None if mean is None else SeedDifference(mean, None, None, known)
+    half = float(stdtrit(known - 1, 0.975)) * std / math.sqrt(known)
+    return SeedDifference(mean, mean - half, mean + half, known)
+
+
 def clock_of(records: Iterable[Record]) -> str:
     """Return the entry that holds the cost of an epoch: CPU seconds if all records have them, else wall-clock seconds.
 

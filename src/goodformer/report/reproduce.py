@@ -15,11 +15,11 @@ from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
 from goodformer.errors import InputError
 from goodformer.report import headline, records
-from goodformer.report.artefacts import ARTEFACTS, Artefact, Column, TablePlan
-from goodformer.report.compare import Comparison, ranked_once
+from goodformer.report.artefacts import ARTEFACTS, FULL, Artefact, Column, Contrast, TablePlan
+from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
-from goodformer.report.records import Record, finished, read_lines
+from goodformer.report.records import Record, SeedDifference, finished, read_lines, seed_difference
 from goodformer.report.rows import ALL, PAPER, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
@@ -145,6 +145,7 @@ def _table(
             }
             for row in plan.rows
         ],
+        "contrasts": [_contrast(plan, one, found) for one in plan.contrasts],
         "gaps": [*gaps(plan, found, paces), *([times] if times else [])],
     }
 
@@ -178,9 +179,36 @@ def _entry(column: Column, row: Row, found: Mapping[str, Record]) -> dict[str, A
         "seeds": known if column.metric == INFERENCE else len(done),
         "told": known,
         "of": len(ids),
+        "given": given(comparison.configs[row.name, comparison.seeds[0]], done) if ids else None,
         **metric.over(done).to_dict(),
         "beside": None if published is None else dict(zip(("mean", "std"), (*published, None), strict=False)),
     }
+
+
+def _contrast(plan: TablePlan, one: Contrast, found: Mapping[str, Record]) -> dict[str, Any]:
+    """Return what a part of a method changes in each column, over the seeds that have both runs."""
+    return {
+        "part": one.part,
+        "changes": [
+            {"head": column.head, "metric": column.metric, "change": None if gap is None else gap._asdict()}
+            for column in plan.columns
+            for gap in [column_difference(column, one.present, one.absent, found)]
+        ],
+    }
+
+
+def column_difference(column: Column, ours: str, theirs: str, found: Mapping[str, Record]) -> SeedDifference | None:
+    """Return the difference of two rows in a column, paired over seeds; None if no seed has both."""
+    comparison, metric = column.comparison, METRICS[column.metric]
+    by_seed = (
+        {
+            seed: metric.value(found[key])
+            for seed in comparison.seeds
+            if trained(found, key := comparison.ids[row, seed])
+        }
+        for row in (ours, theirs)
+    )
+    return seed_difference(*by_seed)
 
 
 def gaps(plan: TablePlan, found: Mapping[str, Record], paces: Paces) -> Iterator[dict[str, Any]]:
@@ -245,7 +273,7 @@ def listing(sources: Sequence[Path], root: Path, seeds: int | None = None) -> li
     return [
         {
             "name": one.name,
-            "place": one.place,
+            "place": one.place or "ours",
             "about": one.about,
             "runs": ", ".join(
                 f"{budget} {in_words(coverage(one, one.plans(budget, seeds), found, root))}" for budget in one.budgets
@@ -269,13 +297,15 @@ def table(made: Mapping[str, Any]) -> Table:
         columns.append((column["head"], _cells(entries, metric, unit, level)))
         if any(entry["beside"] for entry in entries):
             published = [entry["beside"] or {"mean": None, "std": None} for entry in entries]
-            cells = ranked_once(_cells(published, metric, unit, level), [row["preset"] for row in rows])
-            columns.append((column["beside"], cells))
+            columns.append((column["beside"], _cells(published, metric, unit, level)))
     return Table.of_columns(columns, title(made), note(made), [str(row["group"]) for row in rows])
 
 
 def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | None, level: float | None) -> list[Cell]:
-    """Return the cells of a column, the best ones marked; a metric without ranks is also shown relative to a row."""
+    """Return the cells of a column, the best ones marked if all had the same chance and all seeds.
+
+    A metric without ranks is also shown relative to a row.
+    """
     base, cells = entries[unit]["mean"] if unit is not None and not metric.ranked else None, []
     for entry in entries:
         wanted, known = entry.get("of", 0), entry.get("told", 0)
@@ -284,8 +314,10 @@ def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | Non
             continue
         remarks = [f"({entry['mean'] / base:.1f} x)"] if base else []
         remarks += [f"({known} of {counted(wanted, 'seed')})"] if known != wanted else []
-        cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), complete=known == wanted))
-    return ranked(cells, level) if metric.ranked else cells
+        had = chance_of(entry["given"]) if "given" in entry else None
+        cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), had))
+    whole = all(entry.get("told", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
+    return ranked(cells, level) if metric.ranked and whole else cells
 
 
 def title(made: Mapping[str, Any]) -> str:
@@ -306,7 +338,35 @@ def note(made: Mapping[str, Any]) -> str:
     rules = {column["selection"] for column in made["columns"]}
     rule = chosen_on(rules.pop()) if len(rules) == 1 else "the headings name the selection rule"
     parts = [f"{of[0].upper()}{of[1:]}.", f"{seeds[0].upper()}{seeds[1:]}; {rule}."]
+    beside = any(cell["beside"] for row in made["rows"] for cell in row["cells"])
+    if beside and made["budget"] != FULL:
+        parts.append("The paper's numbers are for all graphs and all epochs.")
     return " ".join(part for part in (*parts, made["note"]) if part)
+
+
+def contrasts(made: Mapping[str, Any]) -> list[str]:
+    """Return a sentence per part of a method: what it changes in each column of the table."""
+    lines = []
+    for one in made["contrasts"]:
+        clauses = [f"{change['head']}: {change_in_words(change)}" for change in one["changes"]]
+        known = any(change["change"] for change in one["changes"])
+        lines.append(f"{one['part']}. {'; '.join(clauses)}." if known else f"{one['part']}: not run.")
+    return lines
+
+
+def change_in_words(change: Mapping[str, Any]) -> str:
+    """Return a paired difference in words; one whose interval includes zero adds nothing measurable."""
+    if change["change"] is None:
+        return "not run"
+    gap, digits = SeedDifference(**change["change"]), METRICS[change["metric"]].digits
+    number, seeds = f"{gap.mean:+.{digits}f}", counted(gap.pairs, "seed")
+    if gap.low is None:
+        return f"not measured, {number} with one seed has no interval"
+    interval = f"[{gap.low:+.{digits}f}, {gap.high:+.{digits}f}]"
+    what = "Precision@10" if change["metric"] == "precision_at_10" else "accuracy"
+    if gap.measurable:
+        return f"changes {what} by {number} {interval}, {seeds}"
+    return f"adds nothing measurable here ({number} {interval}, {seeds})"
 
 
 def missing(made: Mapping[str, Any]) -> list[str]:
@@ -336,6 +396,7 @@ def text(one: Mapping[str, Any], width: int | None = None) -> str:
     parts = []
     for made in one["tables"]:
         parts.append(table(made).text(width))
+        parts += ["\n".join(contrasts(made))] if made["contrasts"] else []
         parts += ["\n".join(["Not run:", *missing(made)])] if made["gaps"] else []
     return "\n\n".join([*parts, *rest(one)])
 
@@ -348,8 +409,9 @@ def markdown(one: Mapping[str, Any]) -> str:
 
 
 def _markdown(made: Mapping[str, Any]) -> str:
-    lines = missing(made)
-    return "\n\n".join([table(made).markdown(), *(["Not run:", _fenced(lines)] if lines else [])])
+    lines, words = missing(made), "\n".join(f"- {line}" for line in contrasts(made))
+    parts = [table(made).markdown(), words, *(["Not run:", _fenced(lines)] if lines else [])]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _fenced(lines: Sequence[str]) -> str:
@@ -359,7 +421,13 @@ def _fenced(lines: Sequence[str]) -> str:
 def latex(one: Mapping[str, Any]) -> str:
     """Return an artefact in LaTeX: its tables, and after each, as comments, the commands for missing runs."""
     return "\n\n".join(
-        "\n".join([table(made).latex(), *(f"% not run: {line}" for line in missing(made))]) for made in one["tables"]
+        "\n".join(
+            [
+                table(made).latex(),
+                *(f"% {line}" for line in (*contrasts(made), *(f"not run: {one}" for one in missing(made)))),
+            ]
+        )
+        for made in one["tables"]
     )
 
 
@@ -375,7 +443,8 @@ def page(sources: Sequence[Path], images: Path) -> str:
     for one in ARTEFACTS.values():
         tables = report(one, one.plans(), found)["tables"]
         last = {made["title"]: made for made in tables}
-        parts = [f"## {one.name}", f"{one.place} of the paper: {one.about}."]
+        about = f"{one.place} of the paper: {one.about}." if one.place else f"Not in the paper: {one.about}."
+        parts = [f"## {one.name}", about]
         if (images / f"{one.name}.png").is_file():
             parts.append(f"![{one.about}]({images.name}/{one.name}.png)")
         for made in tables:
@@ -392,8 +461,8 @@ def page(sources: Sequence[Path], images: Path) -> str:
 def write(sources: Sequence[Path] = (Path("results"),), target: Path = Path("docs/reproduce.md")) -> bool:
     """Write all artefacts between the markers of a page, or the short tables if the page has their markers."""
     text = target.read_text(encoding="utf-8") if target.is_file() else ""
-    short = {"headline": headline.table, "real": headline.real_table}
+    short = {"headline": headline.markdown, "real": lambda sources: headline.real_table(sources).markdown()}
     found = [marker for marker in short if f"<!-- {marker}: begin -->" in text]
     if found:
-        return any([insert(target, marker, short[marker](sources).markdown()) for marker in found])  # noqa: C419
+        return any([insert(target, marker, short[marker](sources)) for marker in found])  # noqa: C419
     return insert(target, "artefacts", page(sources, target.parent / "images"))

@@ -17,7 +17,7 @@ from goodformer.config.run import LABELS, RunConfig
 from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
-from goodformer.report.rows import GNN, PAPER, PLAIN_GNN
+from goodformer.report.rows import GNN, GOODFORMER, PAPER, PLAIN_GNN, version_title
 from goodformer.report.table import ABSENT, Cell, Table, insert
 
 MOST_CHANGES = 4
@@ -109,8 +109,13 @@ def _title(benchmark: Key) -> str:
 
 
 def _label(key: Mapping[str, Any]) -> str:
-    """Return method, model and preset; the usual model and the default preset are left out."""
+    """Return method, model and preset; the usual model and the default preset are left out.
+
+    GOODFormer has the titles of its versions: ours, the paper's, the published code's.
+    """
     method, model, (preset, *changes) = key["method"], key["model"], str(key["preset"]).split(", ")
+    if method == model == GOODFORMER:
+        return ", ".join([version_title(preset), *changes])
     usual = (PLAIN_GNN, GNN) if method != "goodformer" else ("goodformer",)
     words = [method if model in usual else f"{method} on {model}", *([] if preset == "default" else [preset]), *changes]
     return ", ".join(words)

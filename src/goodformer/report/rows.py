@@ -4,6 +4,9 @@ Every registered method is a row under its own name, every registered model a ro
 written ``METHOD on MODEL``. ``NAME:PRESET`` is a row under another preset of its method. ``NAME alike`` is a row with
 the inputs, aggregation and weight averaging of GOODFormer's default. The fourteen rows of the paper are listed in
 ``PAPER``: their titles, their groups and their order.
+
+GOODFormer has three versions that tables keep apart: ours (the preset ``default``), the paper's (``paper``) and that of
+the published code (``as_published``). The paper's own number for GOODFormer belongs to the second alone.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goodformer.config.presets import configure, default_model
+from goodformer.config.presets import configure, default_model, root_preset
 from goodformer.config.run import PARTS, RunConfig
 from goodformer.errors import InputError, unknown
 from goodformer.registry import OWN_MODULE
@@ -30,11 +33,20 @@ GENERAL, GRAPH, TRANSFORMER, OURS, OTHER = (
 PLAIN_GNN, GNN = "gin", "gin-vn"
 WITHOUT_VIRTUAL_NODE = ("good-motif", "sp-motif")
 """Benchmarks whose GNNs have no virtual node, as in the GOOD benchmark."""
+PLAIN_ROWS = {"ciga": ("good-hiv", "good-sst2", "good-twitter", "drugood"), "imold": ("drugood",)}
+"""Further benchmarks on which a method's published runs have no virtual node."""
 ALIKE = " alike"
 SHARED = ("model.inputs", "model.aggregation", "training.average", "training.average_decay")
 """Settings of GOODFormer's default that do not depend on the method; a row ``NAME alike`` takes them over."""
-WHOLE = ("default", "paper", "as_published")
-"""Presets that are the method itself; all others change a part of it."""
+GOODFORMER = "goodformer"
+VERSIONS = {
+    "paper": "GOODFormer (paper)",
+    "as_published": "GOODFormer (published code)",
+    "default": "GOODFormer (ours)",
+}
+"""Titles of the presets that are GOODFormer itself; all others change a part of one of these."""
+THEIRS = "paper"
+"""The preset of GOODFormer that the paper's numbers are for."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +75,19 @@ class Row:
 
     @property
     def published(self) -> str:
-        """Return the name under which the paper's tables would list the row."""
-        return self.name.partition(":")[0] if self.preset in WHOLE else self.name
+        """Return the name of the row in ``paper.yaml``; a row that the paper does not have is not there.
+
+        The paper's number for GOODFormer is that of the preset ``paper``: neither ours nor the published code's.
+        """
+        plain, _, _ = self.name.partition(":")
+        if plain == GOODFORMER:
+            return plain if self.preset == THEIRS else f"{plain}:{self.preset}"
+        return plain if self.preset in VERSIONS else self.name
 
     def model_on(self, dataset: str) -> str:
         """Return the model the row uses on a data set."""
-        return self.model or (PLAIN_GNN if dataset in WITHOUT_VIRTUAL_NODE else GNN)
+        plain = dataset in (*WITHOUT_VIRTUAL_NODE, *PLAIN_ROWS.get(self.method, ()))
+        return self.model or (PLAIN_GNN if plain else GNN)
 
     def configure(
         self, dataset: Mapping[str, Any], budget: str = "full", seed: int = 0, overrides: Sequence[str] = ()
@@ -98,7 +117,7 @@ PAPER = (
     Row("graphormer", "Graphormer", TRANSFORMER, "erm", "graphormer"),
     Row("gps", "GraphGPS", TRANSFORMER, "erm", "gps"),
     Row("exphormer", "Exphormer", TRANSFORMER, "erm", "exphormer"),
-    Row("goodformer", "GOODFormer", OURS, "goodformer", "goodformer"),
+    Row(GOODFORMER, VERSIONS["default"], OURS, GOODFORMER, GOODFORMER),
 )
 """The rows of the paper's main table, in its order."""
 
@@ -125,11 +144,14 @@ def rows(words: str, dataset: str) -> list[Row]:
     chosen: dict[str, Row] = {}
     for name in names:
         chosen |= {one.name: one for one in (PAPER if name == ALL else [row(name, dataset)])}
-    order = [one.name for one in (*PAPER, *EXTRA)]
+    order, versions = [one.name for one in (*PAPER, *EXTRA)], list(VERSIONS)
     groups = (GENERAL, GRAPH, TRANSFORMER, OURS, OTHER)
 
-    def place(one: Row) -> tuple[int, int]:
-        return groups.index(one.group), order.index(one.published) if one.published in order else len(order)
+    def place(one: Row) -> tuple[int, int, int]:
+        plain = one.name.partition(":")[0]
+        own = versions if plain == GOODFORMER else ["default"]
+        version = own.index(one.preset) if one.preset in own else len(own)
+        return groups.index(one.group), order.index(plain) if plain in order else len(order), version
 
     return sorted(chosen.values(), key=place)
 
@@ -148,10 +170,22 @@ def row(word: str, dataset: str) -> Row:
     else:
         raise InputError(f"{unknown('row', plain, [*_known(), *MODELS, ALL])} {OWN_MODULE}")
     if plain != name:
-        found = replace(found, name=f"{found.name}{ALIKE}", title=f"{found.title}{ALIKE}", borrowed=SHARED)
+        found = replace(found, name=f"{found.name}{ALIKE}", title=f"{found.title}, same inputs", borrowed=SHARED)
     if not colon or preset == found.preset:
         return found
-    return replace(found, name=f"{found.name}:{preset}", title=f"{found.title} ({preset})", preset=preset)
+    title = version_title(preset) if found.name == GOODFORMER else f"{found.title} ({preset})"
+    return replace(found, name=f"{found.name}:{preset}", title=title, preset=preset)
+
+
+def version_title(preset: str) -> str:
+    """Return the title of GOODFormer under a preset: that of its version, and what the preset changes in it."""
+    if preset in VERSIONS:
+        return VERSIONS[preset]
+    try:
+        whole = VERSIONS[root_preset(GOODFORMER, preset)]
+    except (InputError, KeyError):  # a preset that no longer exists, or one that is based on none of the versions
+        return f"GOODFormer ({preset})"
+    return f"{whole}, {preset.removeprefix('default-').replace('-', ' ')}"
 
 
 def _known() -> dict[str, Row]:
@@ -169,6 +203,6 @@ def _pair(method: str, model: str, dataset: str) -> Row:
     for one in _known().values():
         if (one.method, one.model_on(dataset)) == (method, model) and not one.borrowed:
             return one
-    title_of = {one.model or one.method: one.title for one in PAPER}
+    title_of = {one.model or one.method: one.title for one in PAPER} | {GOODFORMER: "GOODFormer"}
     title = f"{title_of.get(method, method)} on {title_of.get(model, model)}"
     return Row(f"{method} on {model}", title, OTHER, method, model)

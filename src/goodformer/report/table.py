@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +28,7 @@ class Cell:
         deviation: Standard deviation as it is shown.
         remark: Words after the number, e.g. ``(2 of 3 seeds)``.
         rank: 1 for the best cell of its column, 2 for the second best, 0 for all others.
-        complete: Whether the number covers all seeds of the table; incomplete cells are not ranked.
+        given: What the runs behind the number were given: graphs, epochs, seeds, inputs. See `ranked`.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Cell:
     deviation: str = ""
     remark: str = ""
     rank: int = 0
-    complete: bool = True
+    given: Hashable = None
 
     @classmethod
     def of(cls, value: Any) -> Self:
@@ -49,13 +49,13 @@ class Cell:
 
     @classmethod
     def mean(
-        cls, mean: float | None, std: float | None = None, digits: int = 2, remark: str = "", complete: bool = True
+        cls, mean: float | None, std: float | None = None, digits: int = 2, remark: str = "", given: Hashable = None
     ) -> Self:
         """Return the cell of a mean and its standard deviation; ``-`` where there is no mean."""
         if mean is None:
             return cls(ABSENT)
         deviation = "" if std is None else f"{std:.{digits}f}"
-        return cls(f"{mean:.{digits}f}", mean, deviation, remark, complete=complete)
+        return cls(f"{mean:.{digits}f}", mean, deviation, remark, given=given)
 
     def plain(self) -> str:
         """Return the cell as text."""
@@ -192,11 +192,16 @@ class Table:
 def ranked(cells: Sequence[Cell], chance: float | None = None) -> list[Cell]:
     """Return the cells of a column with the best and the second best marked; equal cells share a rank.
 
+    A column is marked only if all its numbers had the same chance, that is, if ``given`` is the same for all: the best
+    of unequal rows shows what they were given, not which of them is better.
+
     Args:
         cells: A column.
         chance: The value that guessing reaches. A cell is marked only if it exceeds it by more than its deviation.
     """
-    known = [cell for cell in cells if cell.value is not None and cell.complete]
+    known = [cell for cell in cells if cell.value is not None]
+    if len({cell.given for cell in known}) > 1:
+        return list(cells)
     best = sorted({float(cell.text) for cell in known}, reverse=True)[:2] if len(known) > 1 else []
     return [
         replace(cell, rank=best.index(float(cell.text)) + 1)

@@ -28,6 +28,7 @@ SCORES = {
     "statistics": "size and degrees, without a model",
     "temperature": "solved attention temperature",
     "entropy_gap": "difference of the attention entropy from that in training",
+    "spread": "disagreement of the members",
 }
 """Domain scores in the order of tables, with a description; the same names as `goodformer.uncertainty.domain`."""
 BASELINES = ("statistics",)
@@ -143,7 +144,8 @@ def markdown(records: Sequence[Record]) -> str:
     for record in records:
         groups.setdefault((*_data_set(record), record["method"], record["model"]), []).append(record)
     ends = {"id_test": "ID", "test": "OOD"}
-    detected = {f"`{name}`": ("scores", name, "test", "auroc") for name in SCORES}
+    measured = [name for name in SCORES if any(name in record["scores"] for record in records)]
+    detected = {f"`{name}`": ("scores", name, "test", "auroc") for name in measured}
     sure: dict[str, tuple[str, ...]] = {
         f"ECE {ends[end]}, {when}": ("calibration", end, when, "ece")
         for end, when in product(ends, ("before", "after"))

@@ -9,37 +9,38 @@ import torch
 from torch import Tensor
 
 from goodformer.transforms.adjacency import Chunk, Floats, Ints, chunks
+from goodformer.transforms.structure import Structure
 
 VERSION = 1
 CYCLES_VERSION = 1
 """Increase this when the values change, so that cached encodings are recomputed."""
 
 
-def closed_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+def closed_walks(graphs: Structure, width: int) -> Tensor:
     """Return log(1 + c_r) for r = 3 .. k + 2, where c_r counts closed non-backtracking walks of length r from a node.
 
     Such a walk takes r steps, returns to its start and never immediately reverses a step. Its last step may reverse its
     first: the walk then has a tail, which leads to a cycle and back. On a tree every count is 0.
     """
-    return _encoded(closed_walk_counts, edge_index, ptr, width)
+    return _encoded(closed_walk_counts, graphs, width)
 
 
-def cycle_walks(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+def cycle_walks(graphs: Structure, width: int) -> Tensor:
     """Return log(1 + o_r) for r = 3 .. k + 2, where o_r counts the walks of `closed_walks` that have no tail.
 
     Their last step does not reverse their first, so they stay closed from any starting point. A node on no cycle, and
     on no path between two cycles, has counts of 0 even next to a cycle. Unlike closed walks, they do not reveal a motif
     at the nodes around it.
     """
-    return _encoded(cycle_walk_counts, edge_index, ptr, width)
+    return _encoded(cycle_walk_counts, graphs, width)
 
 
-def _encoded(counts: Callable[[Chunk, int], Floats], edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+def _encoded(counts: Callable[[Chunk, int], Floats], graphs: Structure, width: int) -> Tensor:
     """Return log(1 + counts) of every node (N, k)."""
-    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr):
+    encoding = np.zeros((int(graphs.ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(graphs.edge_index, graphs.ptr):
         encoding[chunk.nodes] = np.log1p(counts(chunk, width))
-    return torch.from_numpy(encoding).to(edge_index.device)
+    return torch.from_numpy(encoding).to(graphs.edge_index.device)
 
 
 def closed_walk_counts(chunk: Chunk, width: int) -> Floats:

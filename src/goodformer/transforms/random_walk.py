@@ -8,20 +8,21 @@ from scipy.sparse import diags_array
 from torch import Tensor
 
 from goodformer.transforms.adjacency import Chunk, Floats, chunks
+from goodformer.transforms.structure import Structure
 
 VERSION = 1
 """Increase this when the values change, so that cached encodings are recomputed."""
 
 
-def random_walk(edge_index: Tensor, ptr: Tensor, width: int) -> Tensor:
+def random_walk(graphs: Structure, width: int) -> Tensor:
     """Return the probabilities that a random walk is at its start after s = 2, ..., k + 1 steps: diag (D^-1 A)^s.
 
     One step never returns and is left out. An isolated node gets zeros.
     """
-    encoding = np.zeros((int(ptr[-1]), width), dtype=np.float32)  # (N, k)
-    for chunk in chunks(edge_index, ptr):
+    encoding = np.zeros((int(graphs.ptr[-1]), width), dtype=np.float32)  # (N, k)
+    for chunk in chunks(graphs.edge_index, graphs.ptr):
         encoding[chunk.nodes] = return_probabilities(chunk, width)
-    return torch.from_numpy(encoding).to(edge_index.device)
+    return torch.from_numpy(encoding).to(graphs.edge_index.device)
 
 
 def return_probabilities(chunk: Chunk, width: int) -> Floats:

@@ -1,25 +1,51 @@
-"""Temperature scaling, and measures of calibration."""
+"""Temperature scaling with a shift where the labels call for one, and measures of calibration."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.stats import chi2
 from torch import Tensor
 from torch.nn import functional as F
 
 from goodformer.methods.base import class_scores, mean_loss
 from goodformer.spec import Task
 
-BINS, FEWEST = 15, 20
+BINS, FEWEST, FEWEST_EACH = 15, 20, 5
 COLDEST, HOTTEST = 0.001, 20.0
 """Range of calibration temperatures; the highest is for logits that do not predict the labels."""
+SIGNIFICANT = 0.99
+"""Level of the test that decides whether a shift is used."""
+MOST_SHIFT, WEAK = 15.0, 1e-3
+"""Largest shift, and the weight of the squared shifts, which makes the minimum unique."""
 
 
-def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[float, tuple[str, ...]]:
-    """Return the calibration temperature, and a note where the validation graphs do not determine it."""
+@dataclass(frozen=True)
+class Scaling:
+    """Calibrated logits are ``logits / temperature + shift``.
+
+    Attributes:
+        temperature: Larger than 0.
+        shift: One number per output, or none.
+    """
+
+    temperature: float = 1.0
+    shift: tuple[float, ...] = ()
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Return calibrated logits, (B, C), in double precision."""
+        scaled = logits.double() / self.temperature
+        return scaled + scaled.new_tensor(self.shift) if self.shift else scaled
+
+
+def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[Scaling, tuple[str, ...]]:
+    """Return the scaling of the logits, and a note where the validation graphs do not determine it."""
     known = y[~y.isnan()]
     reason = ""
     if len(known) < FEWEST:
@@ -29,13 +55,64 @@ def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[float, tuple[str, 
     elif not bool(logits.isfinite().all()):
         reason = "some predictions are not finite"
     if reason:
-        return 1.0, (f"probabilities are not calibrated: {reason}.",)
+        return Scaling(), (f"probabilities are not calibrated: {reason}.",)
     t = fit_temperature(task, logits, y)
     if _all_right(task, logits, y):
-        return t, ("no validation errors: confidence is capped by the sample size.",)
+        return Scaling(t), ("no validation errors: confidence is capped by the sample size.",)
+    if shifted := fit_shift(task, logits, y):
+        return shifted, ()
     if t >= HOTTEST * (1 - 1e-9):
-        return t, (f"predictions are uninformative on ID validation: the temperature is {HOTTEST:g}, its maximum.",)
-    return t, ()
+        note = f"predictions are uninformative on ID validation: the temperature is {HOTTEST:g}, its maximum."
+        return Scaling(t), (note,)
+    return Scaling(t), ()
+
+
+def fit_shift(task: Task, logits: Tensor, y: Tensor) -> Scaling | None:
+    """Return temperature and shifts that minimise the mean loss, as Platt scaling does; None if no shift is needed.
+
+    Balanced training makes rare classes too probable, which no temperature can correct. A shift costs one parameter
+    per target, or per class but one, so it is used only where a likelihood-ratio test at `SIGNIFICANT` prefers it to
+    the temperature alone. A target with fewer than `FEWEST_EACH` labels of one of its classes has none.
+    """
+    z, labels = logits.double(), y.double() if y.is_floating_point() else y
+    known = int((~labels.isnan()).sum())
+    if task.kind == "multiclass":
+        free = labels.bincount(minlength=task.outputs) >= FEWEST_EACH  # (C,)
+        free &= bool(free.sum() > 1)
+    else:
+        free = ((labels == 0).sum(0) >= FEWEST_EACH) & ((labels == 1).sum(0) >= FEWEST_EACH)
+    bounds = (-math.log(HOTTEST), -math.log(COLDEST))
+
+    def best(free: Tensor) -> tuple[float, NDArray[np.float64]]:
+        """Return the sum of losses and the parameters: log(1/t), then a shift for every free output."""
+
+        def risk(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            p = torch.tensor(parameters, requires_grad=True)
+            shift = z.new_zeros(task.outputs).masked_scatter(free, p[1:])
+            loss = known * mean_loss(task, z * p[0].exp() + shift, labels) + WEAK * p[1:].square().sum()
+            (slope,) = torch.autograd.grad(loss, p)
+            return float(loss.detach()), slope.numpy()
+
+        start = np.zeros(1 + int(free.sum()))
+        limits = [bounds, *[(-MOST_SHIFT, MOST_SHIFT)] * int(free.sum())]
+        found = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=limits)
+        return float(found.fun), found.x
+
+    plain, _ = best(torch.zeros_like(free))
+    if task.kind == "multiclass":
+        groups = [free] if bool(free.any()) else []
+    else:
+        groups = [free & (torch.arange(len(free)) == target) for target in free.nonzero().flatten().tolist()]
+    kept = torch.zeros_like(free)
+    for group in groups:
+        freedom = int(group.sum()) - (task.kind == "multiclass")
+        if 2 * (plain - best(group)[0]) > chi2.ppf(SIGNIFICANT, freedom):
+            kept |= group
+    if not bool(kept.any()):
+        return None
+    parameters = torch.from_numpy(best(kept)[1])
+    shift = z.new_zeros(task.outputs).masked_scatter(kept, parameters[1:])
+    return Scaling(math.exp(-float(parameters[0])), tuple(shift.tolist()))
 
 
 def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:

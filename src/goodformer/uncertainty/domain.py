@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn import functional as F
 
+from goodformer.methods.base import SPREAD
 from goodformer.spec import Task
 from goodformer.uncertainty.calibration import log_classes
 from goodformer.uncertainty.observe import Seen
@@ -132,6 +133,11 @@ def from_signal(name: str, about: str) -> DomainScore:
     return from_median(lambda seen: seen.signals[name][:, None], about, name)
 
 
+def member_spread(task: Task, state: State, seen: Seen) -> Tensor:
+    """Return the standard deviation of the members' probabilities."""
+    return seen.signals[SPREAD]
+
+
 def _embedding(seen: Seen) -> Tensor:
     assert seen.embedding is not None, "observe with embeds=True"
     return seen.embedding
@@ -154,6 +160,7 @@ DOMAIN_SCORES: dict[str, DomainScore] = {
     "statistics": from_median(lambda seen: seen.statistics, "size and degrees, without a model", baseline=True),
     "temperature": from_signal("log_temperature", "solved attention temperature"),
     "entropy_gap": from_signal("entropy_gap", "difference of the attention entropy from that in training"),
+    "spread": DomainScore("disagreement of the members", member_spread, signal=SPREAD),
 }
 
 

@@ -85,9 +85,10 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
         "alpha": alpha,
         "level": level,
         "scores": scores,
-        "temperature": default.temperature,
+        "temperature": default.scaling.temperature,
+        "shift": list(default.scaling.shift),
         "calibration": {
-            split: {"before": measures(task, z, y), "after": measures(task, z / default.temperature, y)}
+            split: {"before": measures(task, z, y), "after": measures(task, default.scaling(z), y)}
             for split, (z, y) in labelled.items()
         },
         "conformal": {split: coverage(task, default.sets(z, level), y) for split, (z, y) in labelled.items()},

@@ -73,7 +73,7 @@ def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: 
     embedding = prediction.embedding if embeds else None
     if embeds and embedding is None:
         with torch.no_grad():
-            embedding = method.model.readout(method.model(batch), batch)
+            embedding = method.model.graph_embedding(batch)
 
     def plain(value: Tensor) -> Tensor:
         return value.detach().cpu().double()

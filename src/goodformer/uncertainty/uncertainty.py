@@ -23,7 +23,7 @@ from goodformer.errors import InputError, check_name
 from goodformer.methods.base import Method, class_scores
 from goodformer.settings import first_mistake
 from goodformer.spec import Task
-from goodformer.uncertainty.calibration import calibrate, log_classes
+from goodformer.uncertainty.calibration import Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, thresholds
 from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available
 from goodformer.uncertainty.observe import Seen, observe
@@ -47,7 +47,7 @@ class Uncertainty:
 
     Attributes:
         task: What is predicted.
-        temperature: Divides the logits.
+        scaling: Calibrates the logits.
         score: Name of the domain score, one of `DOMAIN_SCORES`.
         alpha: Share of usual graphs that may be flagged as outside the domain.
         reference: Raw domain scores of the validation graphs, ascending, (n,).
@@ -58,7 +58,7 @@ class Uncertainty:
     """
 
     task: Task
-    temperature: float
+    scaling: Scaling
     score: str
     alpha: float
     reference: Tensor
@@ -95,12 +95,12 @@ class Uncertainty:
         reference = _rankable(chosen.measure(task, state, id_val)).sort().values
         unlabelled = (len(id_val),) if task.kind == "multiclass" else (len(id_val), task.outputs)
         y = torch.full(unlabelled, math.nan) if id_val.y is None else id_val.y
-        temperature, notes = calibrate(task, id_val.logits, y)
+        scaling, notes = calibrate(task, id_val.logits, y)
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
             few = counted(len(reference), "ID validation graph")
             notes += (f"no input is flagged as outside the domain: {few}, at least {round(1 / alpha) - 1} needed.",)
-        rows, counts = conformity(task, id_val.logits / temperature, y)
-        return cls(task, temperature, score, alpha, reference, state, rows, counts, notes)
+        rows, counts = conformity(task, scaling(id_val.logits), y)
+        return cls(task, scaling, score, alpha, reference, state, rows, counts, notes)
 
     @property
     def embeds(self) -> bool:
@@ -109,7 +109,12 @@ class Uncertainty:
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities, (B, C)."""
-        return class_scores(self.task, logits.double() / self.temperature).float()
+        return class_scores(self.task, self.scaling(logits)).float()
+
+    def classes(self, logits: Tensor) -> Tensor:
+        """Return the most probable class (B,), or 0 and 1 for each binary target (B, C), after calibration."""
+        scaled = self.scaling(logits)
+        return scaled.argmax(-1) if self.task.kind == "multiclass" else (scaled > 0).long()
 
     def unusual(self, seen: Seen) -> Tensor:
         """Return raw domain scores, (B,)."""
@@ -134,7 +139,7 @@ class Uncertainty:
         """
         if not 0 < level < 1:
             raise InputError(f"level = {level:g} is out of range; give a share between 0 and 1, e.g. 0.9.")
-        p = log_classes(self.task, logits.double() / self.temperature).exp()  # (B, T, K)
+        p = log_classes(self.task, self.scaling(logits)).exp()  # (B, T, K)
         found = (1 - p <= thresholds(self.conformity, self.counts, level)) | (p == p.amax(-1, keepdim=True))
         return found[:, 0] if self.task.kind == "multiclass" else found
 
@@ -149,14 +154,16 @@ class Uncertainty:
             format=FORMAT,
             version=VERSION,
             task=self.task,
-            temperature=self.temperature,
+            temperature=self.scaling.temperature,
+            shift=self.scaling.shift,
             score=self.score,
             alpha=self.alpha,
             notes=self.notes,
             weights=weights,
             sha256=sha256,
         )
-        files.write_json(place / DESCRIPTION, description.model_dump(mode="json"))
+        left_out = set() if self.scaling.shift else {"shift"}
+        files.write_json(place / DESCRIPTION, description.model_dump(mode="json", exclude=left_out))
         return place
 
     @classmethod
@@ -171,7 +178,7 @@ class Uncertainty:
             raise InputError(f"{place / TENSORS} has no tensor {missing[0]}; {REPAIR}.")
         return cls(
             description.task,
-            description.temperature,
+            Scaling(description.temperature, description.shift),
             description.score,
             description.alpha,
             tensors["reference"],
@@ -189,6 +196,7 @@ class _Description(BaseModel):
     version: int
     task: Task
     temperature: float
+    shift: tuple[float, ...] = ()
     score: str
     alpha: float
     notes: tuple[str, ...]
@@ -222,6 +230,8 @@ def _read_description(path: Path, weights: str | None) -> _Description:
         description = _Description.model_validate(found)
     except ValidationError as error:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
+    if description.shift and len(description.shift) != description.task.outputs:
+        raise InputError(f"{path} is damaged: shift needs one number per output; {REPAIR}.")
     check_name(f"domain score in {path}", description.score, DOMAIN_SCORES)
     if weights is not None and description.weights not in (None, weights):
         raise InputError(f"{path} belongs to other weights; {REPAIR}.")

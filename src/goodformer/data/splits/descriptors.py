@@ -34,7 +34,7 @@ def structure(graphs: GraphSet) -> Floats:
 
 def spectrum(graphs: GraphSet) -> Floats:
     """Return moments 2 to 9 of the random-walk spectrum (G, 8): mean return probabilities."""
-    return _means(graphs, encode(WALK, graphs.edge_index, graphs.node_ptr).double()).numpy()
+    return _means(graphs, encode(WALK, graphs.structure()).double()).numpy()
 
 
 def contents(graphs: GraphSet, features: FeatureSpec) -> Floats:

@@ -1,0 +1,73 @@
+"""Baselines beside a fitted model: quick methods on the same rows, for what they are worth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from goodformer.config.presets import configure
+from goodformer.config.run import Hardware, RunConfig
+from goodformer.data.benchmark import Benchmark
+from goodformer.engine.run import train
+from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+
+BASELINES = ("forest", "linear")
+
+
+def fit_baselines(
+    config: RunConfig,
+    benchmark: Benchmark,
+    runs: str | Path,
+    hardware: Hardware | None = None,
+    watch: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Fit the baselines to the splits of a run, except the method of the run itself.
+
+    Args:
+        config: The run of the model.
+        benchmark: Its data.
+        runs: Folder of the runs, where the baselines are stored, too.
+        hardware: Where to compute.
+        watch: Called with a sentence before and after each baseline.
+
+    Returns:
+        ``rows``, the run folder and the metrics on each split by name of the baseline, and ``best``, the name of the
+        one that is best on OOD validation, or on ID validation if the metric is not defined there.
+    """
+    metric, rows = benchmark.task.metric, {}
+    quiet = (hardware or Hardware()).model_copy(update={"progress": False, "tensorboard": False})
+    for name in BASELINES:
+        if name == config.method["name"]:
+            continue
+        start = time.perf_counter()
+        if watch:
+            watch(f"fitting the baseline {name} to the same rows ...")
+        run = train(configure(config.dataset, name, seed=config.seed), runs, quiet, benchmark)
+        rows[name] = {"run": run.folder.name, "splits": (run.summary or {})["splits"]}
+        if watch:
+            value = rows[name]["splits"]["val"][metric]
+            found = "" if value is None else f", {METRIC_NAMES[metric]} {value:.3f} on {SPLIT_NAMES['val']}"
+            watch(f"baseline {name}{found} ({time.perf_counter() - start:.1f} s)")
+
+    def worth(name: str) -> tuple[float, float]:
+        val, id_val = (rows[name]["splits"][split][metric] for split in ("val", "id_val"))
+        return (-1.0 if val is None else val, -1.0 if id_val is None else id_val)
+
+    return {"best": max(rows, key=worth), "rows": rows}
+
+
+def verdict(report: Mapping[str, Any]) -> str:
+    """Return a sentence if the best baseline of a report beats its model on OOD validation, otherwise nothing."""
+    metric, baseline = report["metric"], report["baseline"]
+    if not baseline:
+        return ""
+    name = baseline["best"]
+    own, other = (splits["val"].get(metric) for splits in (report["splits"], baseline["rows"][name]["splits"]))
+    if own is None or other is None or other <= own:
+        return ""
+    return (
+        f"the baseline {name} is better than {report['method']} on {SPLIT_NAMES['val']} "
+        f"({METRIC_NAMES[metric]} {other:.3f} against {own:.3f}); fit it with --method {name}."
+    )

@@ -1,0 +1,63 @@
+"""Blends as configurations: one run stands for the runs of all its members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from goodformer.config.run import RunConfig, parse_assignment
+from goodformer.methods import METHODS
+from goodformer.methods.members import BLEND, read_settings, write_settings
+
+SEEDS = 100
+"""Seeds of one blend: member k of a blend with seed s has the seed 100 s + k, so no two blends share a member."""
+
+
+def blend_of(config: RunConfig, **settings: Any) -> RunConfig:
+    """Return the blend whose members are runs like the given one.
+
+    Args:
+        config: Dataset, model, method and training of the members.
+        **settings: Settings of the blend, for example ``members=5``.
+    """
+    method = {key: value for key, value in config.method.items() if key != "name"}
+    blend = {"name": BLEND, "of": config.method["name"], "settings": write_settings(method), **settings}
+    return RunConfig(**{**_fields(config), "method": blend})
+
+
+def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """Return method and overrides of a blend with so many members, of the given method or as the given blend says."""
+    if method == BLEND:
+        return BLEND, [*overrides, f"method.members={members}"]
+    if members == 1:
+        return method, list(overrides)
+    return BLEND, [f"method.of={method}", "method.others=[]", *overrides, f"method.members={members}"]
+
+
+def is_blend(config: RunConfig) -> bool:
+    """Return whether a run has members."""
+    return bool(config.method["name"] == BLEND)
+
+
+def alike_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the runs of those members of a blend that differ in their seed only."""
+    blend = config.method
+    method = {"name": blend["of"], **read_settings(blend["settings"])}
+    alike = RunConfig(**{**_fields(config), "method": method})
+    return [alike.with_seed(SEEDS * config.seed + number) for number in range(blend["members"])]
+
+
+def split_overrides(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings of the blend itself among some overrides, and the overrides that are left for its members."""
+    own, rest = {}, []
+    for line in overrides:
+        path, value = parse_assignment(line)
+        if path[0] == "method" and path[1:] and path[1] in METHODS.settings(BLEND):
+            own[path[1]] = value
+        else:
+            rest.append(line)
+    return own, rest
+
+
+def _fields(config: RunConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in RunConfig.model_fields}

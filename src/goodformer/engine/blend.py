@@ -1,0 +1,164 @@
+"""Training of a blend: its members one after the other, then the temperatures and weights that combine them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from goodformer import files
+from goodformer.config.presets import member_configs
+from goodformer.config.run import Hardware, RunConfig
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.graphs import GraphSet
+from goodformer.engine import predictions
+from goodformer.engine.evaluate import collect, logits_in_order, measure
+from goodformer.engine.record import peak_memory_mb, summarise
+from goodformer.engine.run import train
+from goodformer.engine.selection import RULES
+from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
+from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.methods.base import Method, class_scores, mean_loss
+from goodformer.methods.blend import Blend
+from goodformer.spec import SPLITS, Task
+
+MEMBERS = "members"
+"""Folder of the members' runs in the folder of the blend."""
+EQUAL = 5.0
+"""How many validation labels the belief in equal weights of all methods is worth.
+
+Chosen with probabilities rather than log-odds as what is averaged, on BACE and BBBP: weights learnt on one of their two
+validation splits, judged on the other.
+"""
+ROUNDS = 500
+TEMPERATURES = 2.0 ** torch.arange(-2, 5.01, 0.125, dtype=torch.double)
+"""Temperatures that are tried for each member."""
+FEWEST = 20
+"""Validation labels below which members keep temperature 1 and equal weights."""
+
+
+def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: Benchmark, file: ModelFile) -> None:
+    """Train what is missing of the members, combine them and write the run's summary.
+
+    Temperatures and weights are learnt on the split that selects epochs, so ID validation stays held out for
+    calibration and conformal sets unless it selects the epoch, too.
+    """
+    files.write_json(run.folder / CONFIG, config.to_dict())
+    members, root = member_configs(config), run.folder / MEMBERS
+    quick, trained = hardware.model_copy(update={"test_epochs": False}), []
+    for number, one in enumerate(members):
+        if hardware.progress:
+            words = f"{one.method['name']} on {one.model['name']}, seed {one.seed}"
+            print(f"member {number + 1} of {len(members)}: {words}", file=sys.stderr, flush=True)
+        trained.append(train(one, root, quick, benchmark))
+    start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
+    blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])
+    ready = benchmark.with_encodings(blend.encodings)
+    combine(blend, ready.splits[RULES[config.training.selection] or "val"], size)
+
+    about = {"run": config.id, "epoch": 1, "dataset": config.dataset}
+    described = file.model_copy(update={"about": about})
+    save_weights(run.folder / BEST, described, blend.state_dict())
+    last = Blend.join(task, [load_weights(one.weights(LAST))[0] for one in trained])
+    last.weights.copy_(blend.weights)
+    last.temperatures.copy_(blend.temperatures)
+    save_weights(run.folder / LAST, described, last.state_dict())
+
+    measured, kept = {}, {}
+    for split in SPLITS:
+        outputs = collect(blend, ready.splits[split], size)
+        measured[split] = measure(task, [outputs])
+        kept[split] = logits_in_order(outputs, ready.splits[split], task)
+    entry = predictions.keep(
+        run.folder / PREDICTED, {split: kept[split] for split in predictions.KEPT}, benchmark.splits
+    )
+    summaries = [one.summary or {} for one in trained]
+    record = {
+        "epoch": 1,
+        "loss": {"total": measured["train"]["loss"]},
+        **measured,
+        "learning_rate": config.training.learning_rate,
+        **{name: _total(trained, name) for name in ("seconds", "processor_seconds")},
+        "eval_seconds": round(time.perf_counter() - start, 3),
+    }
+    weights, temperatures = blend.weights.tolist(), blend.temperatures.tolist()
+    cost = {
+        "parameters": sum(parameter.numel() for parameter in blend.parameters()),
+        "wall_seconds": round(sum(one.get("wall_seconds") or 0.0 for one in summaries), 3),
+        "peak_memory_mb": max(peak_memory_mb(), *(one.get("peak_memory_mb") or 0.0 for one in summaries)),
+        "device": ", ".join(dict.fromkeys(str(one["device"]) for one in summaries if one.get("device"))) or None,
+        "members": [
+            {
+                "run": one.folder.name,
+                **{name: summary.get(name) for name in ("method", "model", "seed", "selected_epoch", "epochs")},
+                **{name: summary.get(name) for name in ("id_val", "ood_val", "id_test", "ood_test")},
+                "weight": round(weight, 6),
+                "temperature": round(temperature, 6),
+            }
+            for one, summary, weight, temperature in zip(trained, summaries, weights, temperatures, strict=True)
+        ],
+    }
+    files.write_lines(run.folder / EPOCHS, [record])
+    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, [record], cost, hardware, entry))
+
+
+def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256) -> None:
+    """Learn the temperature of each member from labelled graphs, then the weights; too few labels leave both alone.
+
+    Without labels every method would have the same weight, shared by its members.
+    """
+    if not len(graphs):
+        return
+    found = [collect(_plain(part), graphs, batch_size) for part in blend.parts]
+    logits, y = torch.stack([one["logits"].double() for one in found]), found[0]["y"]  # (M, B, C)
+    if int((~y.isnan()).sum()) < FEWEST or not bool(logits.isfinite().all()):
+        return
+    labels = y.double() if y.is_floating_point() else y
+    for place, z in enumerate(logits):
+        risks = [float(mean_loss(blend.task, z / t, labels)) for t in TEMPERATURES]
+        blend.temperatures[place] = TEMPERATURES[risks.index(min(risks))]
+    scaled = logits / blend.temperatures[:, None, None]
+    kinds = [type(part) for part in blend.parts]
+    prior = torch.tensor([1 / kinds.count(kind) for kind in kinds], dtype=torch.double) / len(set(kinds))
+    blend.weights.copy_(mixture_weights(likelihoods(blend.task, scaled, labels), prior))
+
+
+def likelihoods(task: Task, logits: Tensor, y: Tensor) -> Tensor:
+    """Return the probability of each known label under each member (M, L), from logits (M, B, C)."""
+    p = class_scores(task, logits)
+    if task.kind == "multiclass":
+        return p.gather(2, y.expand(len(p), -1)[..., None])[..., 0]
+    known = ~y.isnan()  # (B, C)
+    return torch.where(y > 0.5, p, 1 - p)[:, known]
+
+
+def mixture_weights(likelihood: Tensor, prior: Tensor) -> Tensor:
+    """Return the weights (M,) of a mixture that maximise sum_l log sum_k w_k p_kl + EQUAL sum_k prior_k log w_k.
+
+    The prior counts like `EQUAL` further labels. Expectation maximisation finds the maximum, which is unique because
+    the sum is concave in w.
+
+    Args:
+        likelihood: p_kl, probability of label l under member k, (M, L).
+        prior: Weights without any label, (M,); their sum is 1.
+    """
+    labels, weights = likelihood.shape[1], prior
+    for _ in range(ROUNDS):
+        joint = weights[:, None] * likelihood.clamp(min=1e-12)
+        weights = ((joint / joint.sum(0)).sum(1) + EQUAL * prior) / (labels + EQUAL)
+    return weights
+
+
+def _plain(part: Any) -> Method:
+    """Return a member as the method it is."""
+    assert isinstance(part, Method)
+    return part
+
+
+def _total(runs: Sequence[Run], name: str) -> float:
+    """Return the sum of a value over all epochs of some runs."""
+    return round(sum(float(epoch.get(name, 0.0)) for run in runs for epoch in run.epochs), 3)

@@ -1,0 +1,199 @@
+"""A blend: several trained methods that predict together."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Annotated, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Batch
+
+from goodformer.methods import METHODS
+from goodformer.methods.base import SPREAD, Method, Prediction, class_scores
+from goodformer.methods.members import read_settings
+from goodformer.models.base import GraphModel
+from goodformer.settings import Computed
+from goodformer.spec import Task
+
+LEVEL = 1e-6
+"""Standard deviation of edge scores below which a graph's scores count as equal."""
+
+
+class Blend(Method):
+    """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k.
+
+    Members are runs of one method with different seeds, and one run of each other method. Each is trained on its own;
+    temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score of an edge
+    is the weighted mean of the members' scores, standardised within each graph. The embedding holds those of all
+    members at unit length, times sqrt(w_k), so that squared distances are weighted means. The standard deviation of the
+    p_k is a domain signal.
+
+    Paper: Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles", 2017.
+    Differs from the paper: weights and temperatures are learnt instead of equal, and there is no adversarial training.
+
+    Attributes:
+        parts: The members.
+        weights: w_k, (M,).
+        temperatures: t_k, (M,).
+    """
+
+    in_words = (
+        "Averages several seeds of a method and a random forest, weighted on validation graphs; choose it if accuracy "
+        "and uncertainty matter more than training time."
+    )
+
+    weights: Tensor
+    temperatures: Tensor
+
+    def __init__(  # builds the members that share a model; `join` adds others, which have models of their own
+        self,
+        model: GraphModel,
+        task: Task,
+        *,
+        of: Annotated[
+            str,
+            Computed("goodformer.methods.members:check_method"),
+            Field(description="Method of the members."),
+        ] = "goodformer",
+        members: Annotated[
+            int, Field(ge=1, le=100, description="Members of that method, which differ in their seed.")
+        ] = 3,
+        others: Annotated[
+            list[str],
+            Computed("goodformer.methods.members:check_methods"),
+            Field(description="Further methods, one member each, under their own default settings."),
+        ] = ["forest"],  # noqa: B006 - never changed
+        settings: Annotated[
+            list[str],
+            Computed("goodformer.methods.members:check_settings"),
+            Field(description="Settings of that method other than its defaults, each name=value."),
+        ] = [],  # noqa: B006 - never changed
+    ) -> None:
+        nn.Module.__init__(self)
+        self.task = task
+        given = read_settings(settings)
+        models = [model, *(copy.deepcopy(model) for _ in range(members - 1))]
+        self.take([METHODS.build(of, one, task, **given) for one in models])
+
+    @classmethod
+    def join(cls, task: Task, parts: Sequence[Method]) -> Blend:
+        """Return a blend of any methods for one task."""
+        blend = cls.__new__(cls)
+        nn.Module.__init__(blend)
+        blend.task = task
+        blend.take(parts)
+        return blend
+
+    def take(self, parts: Sequence[Method]) -> None:
+        """Replace the members; their weights are equal until others are set."""
+        self.parts = nn.ModuleList(parts)
+        self.__dict__["model"] = parts[0].model  # not a submodule, so that saved weights hold it once
+        self.register_buffer("weights", torch.full((len(parts),), 1 / len(parts), dtype=torch.double))
+        self.register_buffer("temperatures", torch.ones(len(parts), dtype=torch.double))
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """Encodings of all members."""
+        return tuple(dict.fromkeys(text for part in self._members for text in part.encodings))
+
+    @property
+    def _members(self) -> list[Method]:
+        return [cast(Method, part) for part in self.parts]
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (B, C) of the weighted mean of the members' probabilities."""
+        return self.mix([part(batch) for part in self._members])
+
+    def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
+        """Logits (B, C) of the same mean with ``edge_weight`` (E,) in every member."""
+        return self.mix([part.weighted_logits(batch, edge_weight) for part in self._members])
+
+    def edge_scores(self, batch: Batch) -> Tensor | None:
+        """Return the weighted mean of the members' standardised scores (E,), None if a member has none."""
+        return self._mean_scores(batch, [part.edge_scores(batch) for part in self._members])
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Return logits, edge scores, embeddings and signals of all members, each from one pass."""
+        found = [part.predict(batch) for part in self._members]
+        logits = [one.logits for one in found]
+        embedding = None
+        if all(one.embedding is not None for one in found):
+            roots = self.weights.sqrt().tolist()
+            units = [F.normalize(cast(Tensor, one.embedding), dim=-1) for one in found]
+            embedding = torch.cat([root * unit for root, unit in zip(roots, units, strict=True)], 1)
+        return Prediction(
+            logits=self.mix(logits),
+            edge_scores=self._mean_scores(batch, [one.edge_scores for one in found]),
+            embedding=embedding,
+            signals={**self._mean_signals(found), SPREAD: self.spread(logits)},
+        )
+
+    def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
+        """Return the members' own terms, averaged; members are trained one by one, not by this sum."""
+        terms: dict[str, Tensor] = {}
+        for part in self._members:
+            for name, term in part.loss(batch, epoch).items():
+                terms[name] = terms.get(name, term.new_zeros(())) + term / len(self.parts)
+        return terms
+
+    def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
+        """Return the parameters that the members update."""
+        return [parameter for part in self._members for parameter in part.trainable(epoch)]
+
+    def mix(self, logits: Sequence[Tensor]) -> Tensor:
+        """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms."""
+        z = torch.stack(tuple(logits)).double() / self.temperatures[:, None, None]  # (M, B, C)
+        share = self.weights.log()[:, None, None]
+
+        def log_mean(logs: Tensor) -> Tensor:
+            return (share + logs).logsumexp(0)
+
+        if self.task.kind == "multiclass":
+            return log_mean(z.log_softmax(-1)).to(logits[0].dtype)
+        return (log_mean(F.logsigmoid(z)) - log_mean(F.logsigmoid(-z))).to(logits[0].dtype)
+
+    def spread(self, logits: Sequence[Tensor]) -> Tensor:
+        """Return the weighted standard deviation (B,) of the members' probabilities of the predicted class.
+
+        With several binary targets it is the mean over the targets.
+        """
+        p = class_scores(self.task, torch.stack(tuple(logits)).double() / self.temperatures[:, None, None])  # (M, B, C)
+        w = self.weights[:, None, None]
+        mean = (w * p).sum(0)
+        deviation = (w * (p - mean).square()).sum(0).sqrt()  # (B, C)
+        if self.task.kind == "multiclass":
+            return deviation.gather(1, mean.argmax(1, keepdim=True))[:, 0].to(logits[0].dtype)
+        return deviation.mean(1).to(logits[0].dtype)
+
+    def _mean_scores(self, batch: Batch, scores: Sequence[Tensor | None]) -> Tensor | None:
+        """Return the weighted mean of edge scores (E,) after standardising each within its graph."""
+        if any(one is None for one in scores):
+            return None
+        graph = batch.batch[batch.edge_index[0]]  # (E,)
+        count = torch.bincount(graph, minlength=batch.num_graphs).clamp(min=1)
+
+        def per_graph(values: Tensor) -> Tensor:
+            return (values.new_zeros(batch.num_graphs).index_add(0, graph, values) / count)[graph]
+
+        total = torch.zeros(len(graph), dtype=torch.double, device=graph.device)
+        for weight, one in zip(self.weights, scores, strict=True):
+            centred = cast(Tensor, one).double() - per_graph(cast(Tensor, one).double())
+            total += weight * centred / per_graph(centred.square()).sqrt().clamp(min=LEVEL)
+        return total.to(cast(Tensor, scores[0]).dtype)
+
+    def _mean_signals(self, found: Sequence[Prediction]) -> dict[str, Tensor]:
+        """Return the weighted mean of every signal over the members that have it."""
+        signals = {}
+        for name in dict.fromkeys(name for one in found for name in one.signals):
+            having = [
+                (w, one.signals[name])
+                for w, one in zip(self.weights.tolist(), found, strict=True)
+                if name in one.signals
+            ]
+            total = sum(w for w, _ in having)
+            signals[name] = cast(Tensor, sum(w / total * value for w, value in having))
+        return signals

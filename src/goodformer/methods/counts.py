@@ -1,0 +1,95 @@
+"""Methods that read the counts of environments and are fitted at once, without gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
+from torch import Tensor
+from torch_geometric.data import Batch
+
+from goodformer.errors import InputError
+from goodformer.methods.base import Method, Prediction, mean_loss
+from goodformer.models.base import GraphModel
+from goodformer.models.fingerprint import Fingerprint
+from goodformer.spec import Task
+
+Array = NDArray[Any]
+
+
+class CountMethod(Method):
+    """Base of methods on fingerprints: a subclass learns from a table of counts and explains by its columns.
+
+    The score of an edge is the sum of its shares of all environments it lies in. The share of an environment is the
+    contribution of its column to the prediction, divided by the number of such environments and by their edges.
+    Contributions of environments that the graph lacks, and of further columns, belong to no edge.
+    """
+
+    at_once = True
+    model: Fingerprint
+
+    def __init__(self, model: GraphModel, task: Task) -> None:
+        if not isinstance(model, Fingerprint):
+            raise InputError(
+                f"method {type(self).__name__} reads counts of environments, which {type(model).__name__} does not "
+                "have; use it with model fingerprint."
+            )
+        super().__init__(model, task)
+
+    def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
+        """Learn from the counts (G, F), the labels and the environments (G,) of all training graphs."""
+        raise NotImplementedError
+
+    def logits(self, counts: Tensor) -> Tensor:
+        """Return logits (B, C) from counts (B, F)."""
+        raise NotImplementedError
+
+    def contributions(self, counts: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """Split the output, weighted by ``direction`` (B, C), into a constant (B,) and terms of the columns (B, F)."""
+        raise NotImplementedError
+
+    def fit(self, batches: Iterable[Batch], seed: int, threads: int = 1) -> None:
+        """Count the environments of all training graphs and learn from them."""
+        with torch.no_grad():
+            parts = [
+                (csr_matrix(self.model.counts(batch).cpu().numpy()), batch.y.cpu().numpy(), batch.env.cpu().numpy())
+                for batch in batches
+            ]
+        counts, y, env = zip(*parts, strict=True)
+        self.learn(vstack(counts, "csr"), np.concatenate(y), np.concatenate(env), seed, threads)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (B, C)."""
+        return self.logits(self.model.counts(batch))
+
+    def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
+        """Logits (B, C) where an environment counts the product of the weights of its edges."""
+        return self.logits(self.model.counts(batch, edge_weight))
+
+    def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
+        """The mean loss, which `fit` does not minimise by gradients."""
+        return {"risk": mean_loss(self.task, self(batch), batch.y)}
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Return logits, edge scores and a projection of the counts, counted once."""
+        counts = self.model.counts(batch)
+        logits = self.logits(counts)
+        return Prediction(logits, self._spread(batch, counts, logits), self.model.project(counts))
+
+    def edge_scores(self, batch: Batch) -> Tensor:
+        """Return each edge's share of the contributions to the prediction, positive = for it, (E,)."""
+        counts = self.model.counts(batch)
+        return self._spread(batch, counts, self.logits(counts))
+
+    def _spread(self, batch: Batch, counts: Tensor, logits: Tensor) -> Tensor:
+        """Return edge scores (E,), given counts and logits."""
+        if self.task.kind == "multiclass":
+            direction = torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
+        else:
+            direction = torch.where(logits > 0, 1.0, -1.0) / self.task.outputs
+        _, terms = self.contributions(counts, direction)
+        return self.model.spread(batch, terms.float())

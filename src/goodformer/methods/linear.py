@@ -1,0 +1,166 @@
+"""Logistic regression on fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from scipy.sparse import csr_matrix, hstack
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from goodformer.methods.counts import Array, CountMethod
+from goodformer.models.base import GraphModel
+from goodformer.spec import Task
+
+STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Inverse penalties that cross-validation chooses from."""
+FOLDS, SAMPLE, COLUMNS = 5, 5000, 3
+"""Folds of the cross-validation, and the most graphs and binary targets that it looks at."""
+STEPS = 1000
+"""Most iterations of the solver."""
+
+
+class Linear(CountMethod):
+    """logits = W log(1 + c) + b, where c counts the local environments of a graph; W has an L2 penalty.
+
+    The penalty is chosen by cross-validation within the training graphs. Whole training environments are left out at a
+    time, so that the choice suits graphs from environments that training does not contain.
+
+    Means and standard deviations of continuous node features are standardised instead of taking their logarithm. Every
+    binary target is fitted to the graphs whose label is known. The contribution of a column to a logit is its weight
+    times its value.
+    """
+
+    in_words = (
+        "Fits a logistic regression to counts of substructures, within seconds; choose it as the simplest baseline, or "
+        "if every prediction must be a sum of terms that a reader can check."
+    )
+    weight: Tensor
+    bias: Tensor
+    centre: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        model: GraphModel,
+        task: Task,
+        *,
+        strength: Annotated[
+            float | None,
+            Field(gt=0, description="Inverse of the L2 penalty (C of scikit-learn); null chooses it."),
+        ] = None,
+        balanced: Annotated[bool, Field(description="Whether all classes weigh the same, however many graphs.")] = True,
+    ) -> None:
+        super().__init__(model, task)
+        self.strength, self.balanced = strength, balanced
+        self.register_buffer("weight", torch.zeros(task.outputs, self.model.columns))
+        self.register_buffer("bias", torch.zeros(task.outputs))
+        self.register_buffer("centre", torch.zeros(2 * self.model.measured))
+        self.register_buffer("scale", torch.ones(2 * self.model.measured))
+
+    def logits(self, counts: Tensor) -> Tensor:
+        """Logits (B, C)."""
+        return self._inputs(counts) @ self.weight.T + self.bias
+
+    def contributions(self, counts: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """Split the logits, weighted by ``direction`` (B, C)."""
+        return direction @ self.bias, self._inputs(counts) * (direction @ self.weight)
+
+    def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
+        """Choose the penalty and fit the weights of all outputs."""
+        table = self.model.table
+        further = counts[:, table:].toarray().astype(float)
+        centre, deviation = further.mean(0), further.std(0)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        inputs = hstack((counts[:, :table].astype(float).log1p(), (further - centre) / scale), "csr")
+        targets = [y] if y.ndim == 1 else list(y.T)
+        strength = self.strength or self._chosen_strength(inputs, targets, env, seed)
+        fitted = []
+        for target in targets:
+            known = np.flatnonzero(~np.isnan(target))
+            fitted.append(self._fit(inputs[known], target[known].astype(int), strength))
+        weight, bias = (np.concatenate(part) for part in zip(*fitted, strict=True))
+        for own, found in ((self.weight, weight), (self.bias, bias), (self.centre, centre), (self.scale, scale)):
+            own.copy_(torch.from_numpy(found))
+
+    def _inputs(self, counts: Tensor) -> Tensor:
+        """Return what the weights multiply, (B, F)."""
+        table = self.model.table
+        return torch.cat((counts[:, :table].log1p(), (counts[:, table:] - self.centre) / self.scale), 1)
+
+    def _solver(self, strength: float) -> Any:
+        """Return scikit-learn's classifier."""
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(C=strength, class_weight="balanced" if self.balanced else None, max_iter=STEPS)
+
+    def _chosen_strength(self, inputs: Any, targets: Sequence[Array], env: Array, seed: int) -> float:
+        """Return the strength with the best mean score on left-out environments; the middle one if none is defined.
+
+        The score is ROC-AUC for binary targets and accuracy for classes. For fewer environments than folds, graphs are
+        left out at random. A sample of many graphs has as many of each class as possible. Strengths are scaled to its
+        size, so that the penalty per graph is the same.
+        """
+        random, total = np.random.default_rng(seed % 2**32), np.zeros(len(STRENGTHS))
+        order = np.argsort([np.isnan(target).sum() for target in targets], kind="stable")
+        for target in (targets[place] for place in order[:COLUMNS]):
+            known = np.flatnonzero(~np.isnan(target))
+            some = evenly(random.permutation(known), target)[:SAMPLE]
+            rows, y, fold = inputs[some], target[some].astype(int), folds(env[some])
+            for held in (fold == number for number in range(FOLDS)):
+                if len(np.unique(y[~held])) < 2 or len(np.unique(y[held])) < 2:
+                    continue
+                for place, strength in enumerate(STRENGTHS):
+                    made = self._solver(strength * len(known) / len(some)).fit(rows[~held], y[~held])
+                    if self.task.kind == "binary":
+                        total[place] += roc_auc_score(y[held], made.decision_function(rows[held]))
+                    else:
+                        total[place] += made.score(rows[held], y[held])
+        return STRENGTHS[int(total.argmax()) if total.any() else len(STRENGTHS) // 2]
+
+    def _fit(self, inputs: Any, y: Array, strength: float) -> tuple[Array, Array]:
+        """Return weights (K, F) and biases (K,): of K classes, or of one binary target (K = 1).
+
+        Balanced weights shift the biases by the log of the class shares; the shift is taken back, so that
+        probabilities refer to the shares of the training graphs.
+        """
+        outputs = self.task.outputs if self.task.kind == "multiclass" else 2
+        found, codes = np.unique(y, return_inverse=True)
+        weight = np.zeros((outputs, inputs.shape[1]))
+        bias = np.log((np.bincount(y, minlength=outputs) + 1) / (len(y) + outputs))  # for classes without graphs
+        if len(found) > 1:
+            made = self._solver(strength).fit(inputs, codes)
+            rows, starts = made.coef_, made.intercept_
+            if len(rows) == 1:  # two classes: half of the difference each
+                rows, starts = np.concatenate((-rows, rows)) / 2, np.concatenate((-starts, starts)) / 2
+            weight[found] = rows - rows.mean(0)
+            bias[found] = starts - starts.mean() + (np.log(np.bincount(codes) / len(codes)) if self.balanced else 0.0)
+        if self.task.kind == "multiclass":
+            return weight, bias
+        return weight[1:] - weight[:1], bias[1:] - bias[:1]
+
+
+def evenly(places: Array, y: Array) -> Array:
+    """Return places in an order in which classes take turns, until a class is used up."""
+    codes = y[places]
+    by_class = np.argsort(codes, kind="stable")
+    _, start, size = np.unique(codes[by_class], return_index=True, return_counts=True)
+    turn = np.empty(len(places), dtype=int)
+    turn[by_class] = np.arange(len(places)) - np.repeat(start, size)
+    return places[np.argsort(turn, kind="stable")]
+
+
+def folds(env: Array) -> Array:
+    """Return the fold of each graph (G,): whole environments, spread so that folds have similar sizes."""
+    _, group, size = np.unique(env, return_inverse=True, return_counts=True)
+    if len(size) < FOLDS:
+        return np.arange(len(env)) % FOLDS
+    fold, filled = np.zeros(len(size), dtype=int), np.zeros(FOLDS, dtype=int)
+    for place in np.argsort(-size, kind="stable"):
+        fold[place] = filled.argmin()
+        filled[fold[place]] += size[place]
+    return fold[group]

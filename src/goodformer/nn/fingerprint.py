@@ -1,0 +1,91 @@
+"""Counts of local environments, and the edges that each environment covers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def fold(codes: Tensor, table: int) -> Tensor:
+    """Return the column of each environment in a table of the given size, -1 where there is none, same shape."""
+    return torch.where(codes < 0, -1, codes.remainder(table))
+
+
+def count(columns: Tensor, graph: Tensor, graphs: int, table: int, weight: Tensor | None = None) -> Tensor:
+    """Return how often each column occurs in each graph (B, table), float32.
+
+    Args:
+        columns: Columns of the environments around each node, -1 for none, (N, R + 1).
+        graph: Graph of each node, (N,).
+        graphs: Number of graphs B.
+        table: Number of columns.
+        weight: What each environment counts, (N, R + 1); 1 by default.
+    """
+    there = columns >= 0
+    place = (graph[:, None] * table + columns)[there]
+    ones = torch.ones(len(place), device=columns.device) if weight is None else weight[there]
+    return ones.new_zeros(graphs * table).index_add(0, place, ones).view(graphs, table)
+
+
+class Balls:
+    """The undirected edges of the environment of radius 1, 2, ..., R around each node.
+
+    An environment of radius r holds the nodes at most r steps away and every edge with an end less than r steps away,
+    as in Morgan's algorithm.
+
+    Args:
+        edge_index: Directed edges, each in both directions, (2, E).
+        nodes: Number of nodes N.
+        radius: Largest radius R, at least 1.
+
+    Attributes:
+        number: The undirected edge of each directed edge, (E,).
+        inside: For each radius from 1 on, the centre of each environment and one of its edges, both (K,).
+    """
+
+    def __init__(self, edge_index: Tensor, nodes: int, radius: int) -> None:
+        source, target = edge_index
+        keys, self.number = (edge_index.amin(0) * nodes + edge_index.amax(0)).unique(return_inverse=True)
+        self.nodes, self.edges = nodes, max(len(keys), 1)
+        by_source = source.argsort(stable=True)  # (E,)
+        degree = source.bincount(minlength=nodes)  # (N,)
+        first = degree.cumsum(0) - degree  # (N,)
+        centre = reached = torch.arange(nodes, device=edge_index.device)
+        self.inside: list[tuple[Tensor, Tensor]] = []
+        for _ in range(radius):
+            steps = degree[reached]
+            shift = first[reached] - steps.cumsum(0) + steps
+            leaving = by_source[torch.arange(int(steps.sum()), device=steps.device) + shift.repeat_interleave(steps)]
+            origin = centre.repeat_interleave(steps)
+            held = (origin * self.edges + self.number[leaving]).unique()
+            self.inside.append((held // self.edges, held % self.edges))
+            pairs = torch.cat((centre * nodes + reached, origin * nodes + target[leaving])).unique()
+            centre, reached = pairs // nodes, pairs % nodes
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Share the value of each environment (N, R + 1) equally among its edges; return the sums, (E,).
+
+        The environment of radius 0 is a node: its value goes to the edges at the node.
+        """
+        total = values.new_zeros(self.edges)
+        for radius, value in enumerate(values.unbind(1)):
+            centre, edge = self.inside[max(radius - 1, 0)]
+            share = value / centre.bincount(minlength=self.nodes).clamp(min=1)
+            total = total.index_add(0, edge, share[centre])
+        return total[self.number]
+
+    def weights(self, edge_weight: Tensor, radius: int) -> Tensor:
+        """Return what each environment counts, the product of the weights (E,) of its edges, (N, R + 1)."""
+        sums = edge_weight.new_zeros(self.edges).index_add(0, self.number, edge_weight)
+        mean = sums / self.number.bincount(minlength=self.edges).clamp(min=1)
+        ones = edge_weight.new_ones(self.nodes)
+        around = [ones.scatter_reduce(0, centre, mean[edge], "prod") for centre, edge in self.inside[:radius]]
+        return torch.stack((ones, *around), 1)
+
+
+def signs(rows: int, columns: int) -> Tensor:
+    """Return a fixed matrix of 1 and -1 that looks random, for random projections; the same on every machine."""
+    mixed = torch.arange(rows * columns) * -7046029254386353131  # the 64-bit golden ratio; products wrap around
+    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):  # SplitMix64
+        mixed = (mixed ^ ((mixed >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return torch.where(mixed < 0, -1.0, 1.0).view(rows, columns)

@@ -1,0 +1,156 @@
+"""Decision trees as plain tensors: prediction, and its exact decomposition into contributions of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from goodformer.errors import InputError
+
+PAIRS = 1 << 20
+"""Pairs of a row and a tree that are followed at a time."""
+
+
+class Trees(nn.Module):
+    """f(x) = mean over the trees of the value of the leaf that x reaches.
+
+    At node i, x goes to node child[i] if x[feature[i]] <= threshold[i], otherwise to child[i] + 1. At a leaf
+    child[i] = i and threshold[i] is infinite. Children have larger numbers than their parent, so every path ends.
+    All trees lie end to end, in groups of equally many trees.
+
+    Attributes:
+        child: First child of each node, (M,) int32.
+        feature: Column that each node compares, (M,) int16 or int32.
+        threshold: Value that it compares with, (M,) float32.
+        value: Mean output of the training rows in each node, (M, V) float32.
+        root: First node of each tree, (G, T) int32: G groups of T trees.
+    """
+
+    child: Tensor
+    feature: Tensor
+    threshold: Tensor
+    value: Tensor
+    root: Tensor
+    names = ("child", "feature", "threshold", "value", "root")
+
+    def __init__(self, columns: int, groups: int, outputs: int) -> None:
+        super().__init__()
+        self.columns, self.groups, self.outputs = columns, groups, outputs
+        self.register_buffer("child", torch.zeros(0, dtype=torch.int32))
+        self.register_buffer("feature", torch.zeros(0, dtype=torch.int32))
+        self.register_buffer("threshold", torch.zeros(0))
+        self.register_buffer("value", torch.zeros(0, outputs))
+        self.register_buffer("root", torch.zeros(groups, 0, dtype=torch.int32))
+
+    def set(self, tensors: dict[str, Tensor]) -> None:
+        """Replace the trees, after checking them."""
+        for reason in self._faults(tensors):
+            raise InputError(f"the decision trees are damaged ({reason}); restore the file or train again.")
+        device = self.child.device
+        for name in self.names:
+            setattr(self, name, tensors[name].to(device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the mean value of the leaves of each group, (B, G, V), in double precision."""
+        parts = [self._leaf_means(part) for part in self._parts(x)]
+        return torch.cat(parts) if parts else x.new_zeros(0, self.groups, self.outputs).double()
+
+    def contributions(self, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """Split sum over g, v of direction[g, v] f(x)[g, v] into a constant and one term per column.
+
+        Each step from a node to its child changes the value; the change is the contribution of the column that the
+        node compares. The constant is the value of the roots. Constant and terms add up to the weighted output.
+
+        Paper: Saabas, "Interpreting random forests", 2014; Palczewska et al., 2014.
+
+        Args:
+            x: Rows, (B, F).
+            direction: Weight of each output, for each row, (B, G, V).
+
+        Returns:
+            The constants (B,) and the terms (B, F), in double precision.
+        """
+        terms, constants = [], []
+        for part, weight in zip(self._parts(x), self._parts(direction), strict=True):
+            rows, trees = len(part), self.root.shape[1]
+            scaled = (weight.double() / trees).repeat_interleave(trees, 1).flatten(0, 1)  # (B G T, V)
+            found = part.new_zeros(rows * self.columns).double()
+            before = torch.zeros(rows * self.root.numel(), dtype=torch.double, device=x.device)
+            constant = None
+            for pair, node, compared in self._steps(part):
+                now = (self.value[node] * scaled[pair]).sum(-1)
+                if constant is None or compared is None:
+                    constant = now.view(rows, -1).sum(1)
+                else:
+                    found.index_add_(0, compared, now - before[pair])
+                before[pair] = now
+            terms.append(found.view(rows, self.columns))
+            constants.append(constant)
+        return torch.cat([one for one in constants if one is not None]), torch.cat(terms)
+
+    def _leaf_means(self, x: Tensor) -> Tensor:
+        """Return the mean leaf values of some rows, (B, G, V)."""
+        leaf = torch.zeros(len(x) * self.root.numel(), dtype=torch.long, device=x.device)
+        for pair, node, _ in self._steps(x):
+            leaf[pair] = node
+        return self.value[leaf].double().view(len(x), *self.root.shape, self.outputs).mean(2)
+
+    def _steps(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """Follow all pairs of a row and a tree at once, from the roots down.
+
+        Yields:
+            At each step the pairs that moved, their new nodes, and the entry of ``x`` that was compared (numbered along
+            the rows); the latter is None at the roots.
+        """
+        pair = torch.arange(len(x) * self.root.numel(), device=x.device)
+        start = pair // self.root.numel() * self.columns  # first entry of the pair's row
+        node = self.root.flatten().long().repeat(len(x))
+        entries = x.float().flatten()
+        yield pair, node, None
+        while True:
+            inner = self.child[node] != node
+            pair, start, node = pair[inner], start[inner], node[inner]
+            if not len(pair):
+                return
+            compared = start + self.feature[node]
+            node = self.child[node].long() + (entries[compared] > self.threshold[node])
+            yield pair, node, compared
+
+    def _parts(self, rows: Tensor) -> list[Tensor]:
+        """Cut rows into parts of bounded work; the cut does not depend on the values."""
+        if not self.root.numel():
+            raise InputError("the forest has no trees yet; fit it first.")
+        return list(rows.split(max(PAIRS // self.root.numel(), 1))) if len(rows) else []
+
+    def _faults(self, tensors: dict[str, Tensor]) -> Iterator[str]:
+        """Yield what is wrong with trees; each check relies on those before it."""
+        child, feature, threshold, value, root = (tensors[name] for name in self.names)
+        nodes = child.numel()
+        shapes = {"child": (nodes,), "feature": (nodes,), "threshold": (nodes,), "value": (nodes, self.outputs)}
+        for name, shape in shapes.items():
+            if tuple(tensors[name].shape) != shape:
+                yield f"{name} has the shape {tuple(tensors[name].shape)}, not {shape}"
+        if root.dim() != 2 or root.shape[0] != self.groups:
+            yield f"{root.shape[0] if root.dim() else 0} groups of trees, not {self.groups}"
+        if any(one.is_floating_point() for one in (child, feature, root)):
+            yield "real numbers in place of node numbers"
+        number = torch.arange(nodes)
+        leaf = child == number
+        if bool((child < number).any()) or bool((leaf != torch.isposinf(threshold)).any()):
+            yield "a path without end"
+        limits = (("node", child.long() + ~leaf, nodes), ("root", root, nodes), ("column", feature, self.columns))
+        for what, given, size in limits:
+            if given.numel() and not (int(given.min()) >= 0 and int(given.max()) < size):
+                yield f"a {what} out of range"
+        if not bool(value.isfinite().all()) or bool(threshold.isnan().any()):
+            yield "values that are not finite"
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+        """Take trees of any size; missing tensors are reported as always."""
+        found = {name: state_dict[prefix + name] for name in self.names if prefix + name in state_dict}
+        if len(found) == len(self.names):
+            self.set({name: value.cpu() for name, value in found.items()})
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]

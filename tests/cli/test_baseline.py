@@ -1,0 +1,71 @@
+"""The baselines beside a fitted model: their figures, the sentence on them, and the forest as the model itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goodformer.apply.baseline import verdict
+from goodformer.spec import SPLIT_NAMES
+from tests.apply.molecules import write_table
+from tests.cli.conftest import Command
+
+TINY = ["--method", "erm", "--model", "gin", "--set", "model.dim=8", "--epochs", "1"]
+
+
+def test_the_report_and_the_table_show_what_the_baselines_reach(command: Command) -> None:
+    write_table(Path("mine.csv"), bad=False)
+    words = ["fit", "mine.csv", "--target", "nitro", "--split", "scaffold", "-o", "model"]
+    done = command(*words, *TINY)
+    assert done.code == 0
+    report = json.loads(Path("model/report.json").read_text())
+    rows = report["baseline"]["rows"]
+    assert list(rows) == ["forest", "linear"]
+    for name, row in rows.items():
+        summary = json.loads((Path("runs") / row["run"] / "summary.json").read_text())
+        assert summary["method"] == name
+        assert row["splits"] == summary["splits"]
+    best = max(rows, key=lambda name: (rows[name]["splits"]["val"]["rocauc"], rows[name]["splits"]["id_val"]["rocauc"]))
+    assert report["baseline"]["best"] == best
+    for split, title in SPLIT_NAMES.items():
+        (line,) = [line.split() for line in done.out.splitlines() if line.startswith(title)]
+        figures = [report["splits"], *(row["splits"] for row in rows.values())]
+        assert line[-3:] == [f"{one[split]['rocauc']:.3f}" for one in figures]
+    sentence = verdict(report)
+    assert sentence in done.out
+    assert "forest" in done.err  # progress
+    assert "--method" in sentence  # one epoch of a narrow GIN cannot find a nitro group; a forest can
+
+    bare = command(*words, *TINY, "--no-baseline", "--json")
+    assert bare.json["baseline"] is None
+    assert not any("--method" in note for note in bare.json["notes"])
+
+
+def report(own: float | None, other: float | None) -> dict[str, Any]:
+    splits = {"val": {"rocauc": other}}
+    baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}
+    return {"metric": "rocauc", "method": "erm", "splits": {"val": {"rocauc": own}}, "baseline": baseline}
+
+
+def test_only_a_better_baseline_is_worth_a_sentence() -> None:
+    sentence = verdict(report(0.8421, 0.8809))
+    assert all(word in sentence for word in ("0.842", "0.881", "erm", "--method forest"))
+    for own, other in ((0.9, 0.8), (0.8, 0.8), (None, 0.8), (0.8, None)):
+        assert verdict(report(own, other)) == ""
+    assert verdict({**report(0.1, 0.9), "baseline": None}) == ""
+
+
+@pytest.mark.parametrize("method", ["forest", "linear"])
+def test_the_forest_is_a_model_like_any_other(command: Command, method: str) -> None:
+    write_table(Path("mine.csv"), bad=False)
+    done = command("fit", "mine.csv", "-t", "nitro", "--method", method, "-o", "model", "--quiet", "--json")
+    assert list(done.json["baseline"]["rows"]) == [{"forest": "linear", "linear": "forest"}[method]]
+    assert done.json["epochs"] == 1
+    said = command("predict", "model", "mine.csv", "-o", "answers.csv", "--sets", "0.9", "--json")
+    assert said.json["unreadable"] == 0
+    shown = command("explain", "model", "mine.csv", "--count", "2", "-o", "why")
+    assert shown.code == 0
+    assert Path("why/subgraphs.png").is_file()

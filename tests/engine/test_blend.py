@@ -1,0 +1,149 @@
+"""Runs of blends: members trained one by one, combined on validation, resumed, saved and used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from goodformer.config.members import blend_of
+from goodformer.config.run import RunConfig
+from goodformer.data import load_benchmark
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.graphs import GraphSet
+from goodformer.engine import blend as module
+from goodformer.engine.run import train
+from goodformer.engine.store import Run, list_runs
+from goodformer.engine.training import Training
+from goodformer.engine.weights import load_weights
+from goodformer.errors import InputError
+from goodformer.fitted import FittedModel
+from goodformer.methods.blend import Blend
+from tests.engine.tiny import QUIET, tiny_config
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    return blend_of(tiny_config(training={"epochs": 2, "average": "ema"}), members=2, others=[])
+
+
+@pytest.fixture(scope="module")
+def run(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(config, tmp_path_factory.mktemp("blend"), QUIET)
+
+
+def test_a_finished_blend_is_one_run_with_its_members_inside(run: Run, config: RunConfig) -> None:
+    assert [one.folder for one in list_runs(run.folder.parent)] == [run.folder]
+    members = list_runs(run.folder / "members")
+    assert [one.config.seed for one in members] == [0, 1]
+    assert all(one.finished and len(one.epochs) == 2 for one in members)
+    assert run.config == config
+    (epoch,), summary = run.epochs, run.summary
+    assert summary is not None
+    assert (summary["method"], summary["epochs"], summary["selected_epoch"]) == ("blend", 1, 1)
+    assert summary["id_val"] == epoch["id_val"]["accuracy"]
+    assert [one["run"] for one in summary["members"]] == [one.folder.name for one in members]
+    assert sum(one["weight"] for one in summary["members"]) == pytest.approx(1, abs=1e-5)
+    assert summary["parameters"] == 2 * members[0].summary["parameters"]
+
+
+def test_its_weights_predict_what_the_members_do(run: Run) -> None:
+    model = FittedModel.of_run(run)
+    graphs = model.prepare(load_benchmark(**run.config.dataset).splits["test"])
+    members = [load_weights(one.weights("best"))[0] for one in list_runs(run.folder / "members")]
+    batch = graphs.batch(list(range(len(graphs))))
+    with torch.no_grad():
+        z = torch.stack([one(batch).double() for one in members])
+    t, w = (one[:, None, None] for one in (model.method.temperatures, model.method.weights))
+    expected = (w * (z / t).softmax(-1)).sum(0)
+    answer = model.predict(graphs)
+    torch.testing.assert_close(answer.probabilities.double(), expected, atol=1e-6, rtol=1e-5)
+    assert answer.spread.shape == (len(graphs),)
+    assert model.members == 2
+    assert FittedModel.of_run(run, "last").predict(graphs).logits.shape == answer.logits.shape
+
+
+def test_a_saved_blend_says_the_same(run: Run, tmp_path: Path) -> None:
+    splits = load_benchmark(**run.config.dataset).splits
+    model = FittedModel.of_run(run).fit_uncertainty(splits["train"], splits["id_val"])
+    again = FittedModel.load(model.save(tmp_path / "model"))
+    one, two = (some.predict(splits["test"]) for some in (model, again))
+    for name in ("logits", "calibrated", "domain_score", "spread"):
+        assert torch.equal(getattr(one, name), getattr(two, name)), name
+    spread = model.fit_uncertainty(splits["train"], splits["id_val"], "spread").predict(splits["test"])
+    ordered = spread.domain_score[spread.spread.argsort()]
+    assert bool((ordered.diff() >= 0).all())
+    assert ordered[-1] > ordered[0]
+
+
+@pytest.mark.parametrize(
+    "members",
+    ["erm", [1], [{"model": {"name": "gin"}}], [{"model": {"name": "gin"}, "method": {"name": "ermm"}}] * 2],
+)
+def test_damaged_members_are_refused(run: Run, members: object, tmp_path: Path) -> None:
+    for name in ("model.json", "weights.safetensors"):
+        (tmp_path / name).write_bytes((run.folder / "best" / name).read_bytes())
+    described = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps({**described, "members": members}))
+    with pytest.raises(InputError):
+        load_weights(tmp_path)
+
+
+def test_a_blend_stopped_in_its_second_member_goes_on_the_same(
+    run: Run, config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = Training.save
+
+    def stop(self: Training) -> None:
+        if self.config.seed == 1 and self.epoch == 2:
+            raise RuntimeError("power cut")
+        save(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "save", stop)
+        with pytest.raises(RuntimeError, match="power cut"):
+            train(config, tmp_path, QUIET)
+    (broken,) = list_runs(tmp_path)
+    assert not broken.finished
+    first, second = list_runs(broken.folder / "members")
+    assert (first.finished, second.finished, len(second.epochs)) == (True, False, 1)
+    kept = (first.folder / "last.ckpt").stat().st_mtime_ns
+    again = train(config, tmp_path, QUIET)
+    assert (first.folder / "last.ckpt").stat().st_mtime_ns == kept
+    for part in ("best", "last"):
+        for name in ("weights.safetensors", "model.json"):
+            assert (again.folder / part / name).read_bytes() == (run.folder / part / name).read_bytes()
+    assert again.epochs[0]["test"] == run.epochs[0]["test"]
+
+
+def permuted(benchmark: Benchmark, *names: str) -> Benchmark:
+    """The same data with the labels of some splits in another order."""
+    splits = dict(benchmark.splits)
+    for name in names:
+        graphs = splits[name]
+        labels = {**graphs.graph, "y": graphs.graph["y"].flip(0)}
+        splits[name] = GraphSet(graphs.node, graphs.edge, labels, graphs.node_ptr, graphs.edge_ptr)
+    return replace(benchmark, splits=splits)
+
+
+def test_labels_outside_the_selecting_split_change_nothing(run: Run, config: RunConfig, tmp_path: Path) -> None:
+    data = load_benchmark(**config.dataset)
+    other = train(config, tmp_path, QUIET, permuted(data, "test", "id_test", "id_val"))
+    weights = [(one.folder / "best" / "weights.safetensors").read_bytes() for one in (run, other)]
+    assert weights[0] == weights[1]
+    assert run.epochs[0]["test"] != other.epochs[0]["test"]
+
+
+def test_labels_of_validation_change_the_weights(run: Run) -> None:
+    data, found = load_benchmark(**run.config.dataset), []
+    for some in (data, permuted(data, "val")):
+        method, _ = load_weights(run.weights())
+        assert isinstance(method, Blend)
+        module.combine(method, some.with_encodings(method.encodings).splits["val"])
+        found.append([*method.weights.tolist(), *method.temperatures.tolist()])
+    assert found[0] != found[1]
+    saved = FittedModel.of_run(run).method
+    assert found[0] == [*saved.weights.tolist(), *saved.temperatures.tolist()]

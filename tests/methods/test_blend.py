@@ -1,0 +1,175 @@
+"""A blend against its members, computed one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from goodformer.config.members import blend_of
+from goodformer.config.presets import configure, default_model, member_configs, presets
+from goodformer.config.run import RunConfig
+from goodformer.engine.blend import EQUAL, combine, mixture_weights
+from goodformer.errors import InputError
+from goodformer.methods import METHODS
+from goodformer.methods.blend import Blend
+from goodformer.models import MODELS
+from tests.methods.test_contract import SPEC, TASKS, labelled
+
+MOTIF = {"name": "good-motif"}
+
+
+def blend(task: str, of: str = "goodformer", members: int = 3) -> Blend:
+    parts = []
+    for seed in range(members):
+        torch.manual_seed(seed)
+        parts.append(METHODS.build(of, MODELS.build(default_model(of), SPEC, dim=16), TASKS[task]).eval())
+    made = Blend.join(TASKS[task], parts)
+    made.weights.copy_(torch.tensor([0.5, 0.3, 0.2])[:members])
+    made.temperatures.copy_(torch.tensor([1.0, 2.0, 0.5])[:members])
+    return made.eval()
+
+
+@pytest.mark.parametrize("task", TASKS)
+@torch.no_grad()
+def test_probabilities_are_the_weighted_mean_of_those_of_the_members(task: str) -> None:
+    made, data = blend(task), labelled(TASKS[task])
+    shares = []
+    for part, t in zip(made.parts, (1.0, 2.0, 0.5), strict=True):
+        z = (part(data).double() / t).numpy()
+        p = np.exp(z) / np.exp(z).sum(-1, keepdims=True) if task == "multiclass" else 1 / (1 + np.exp(-z))
+        shares.append(p)
+    expected = np.average(shares, axis=0, weights=[0.5, 0.3, 0.2])
+    logits = made(data).double()
+    found = logits.softmax(-1) if task == "multiclass" else logits.sigmoid()
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    predicted = made.predict(data)
+    assert torch.equal(predicted.logits, made(data))
+    deviation = np.sqrt(np.average((np.array(shares) - expected) ** 2, axis=0, weights=[0.5, 0.3, 0.2]))
+    said = deviation[np.arange(len(expected)), expected.argmax(1)] if task == "multiclass" else deviation.mean(1)
+    np.testing.assert_allclose(predicted.signals["member_spread"].numpy(), said, atol=1e-6)
+
+
+@torch.no_grad()
+def test_certain_members_leave_finite_logits() -> None:
+    made = blend("binary", "erm", 2)
+    logits = [torch.tensor([[200.0], [-200.0], [200.0]]), torch.tensor([[300.0], [-300.0], [-300.0]])]
+    made.weights.copy_(torch.tensor([0.75, 0.25]))
+    made.temperatures.fill_(1)
+    mixed = made.mix(logits)
+    assert mixed.isfinite().all()
+    assert mixed[:2, 0].tolist() == pytest.approx([200 - np.log(0.75), -200 + np.log(0.75)], rel=1e-4)
+    assert float(mixed[2]) == pytest.approx(np.log(3))
+
+
+@torch.no_grad()
+def test_edge_scores_are_the_mean_of_standardised_scores() -> None:
+    made, data = blend("multiclass"), labelled(TASKS["multiclass"])
+    graph = data.batch[data.edge_index[0]]
+    expected = np.zeros(data.num_edges)
+    for part, weight in zip(made.parts, (0.5, 0.3, 0.2), strict=True):
+        scores = part.edge_scores(data).double().numpy()
+        for g in graph.unique().tolist():
+            own = scores[graph == g]
+            expected[graph == g] += weight * (own - own.mean()) / max(own.std(), 1e-6)
+    np.testing.assert_allclose(made.edge_scores(data).numpy(), expected, atol=1e-4)
+    np.testing.assert_allclose(made.predict(data).edge_scores.numpy(), expected, atol=1e-4)
+    assert blend("multiclass", "erm").edge_scores(data) is None
+
+
+@torch.no_grad()
+def test_distances_between_embeddings_are_weighted_means() -> None:
+    made, data = blend("binary"), labelled(TASKS["binary"])
+    found = made.predict(data).embedding
+    assert found.norm(dim=1).tolist() == pytest.approx([1.0] * len(found), abs=1e-5)
+    units = [torch.nn.functional.normalize(part.predict(data).embedding, dim=1) for part in made.parts]
+    expected = sum(w * (u[0] - u[1]).square().sum() for w, u in zip((0.5, 0.3, 0.2), units, strict=True))
+    assert float((found[0] - found[1]).square().sum()) == pytest.approx(float(expected), abs=1e-5)
+
+
+@torch.no_grad()
+def test_post_hoc_explanations_see_all_members() -> None:
+    made, data = blend("binary", "erm"), labelled(TASKS["binary"])
+    weight = torch.rand(data.num_edges)
+    expected = made.mix([part.weighted_logits(data, weight) for part in made.parts])
+    assert torch.equal(made.weighted_logits(data, weight), expected)
+    assert torch.equal(made.weighted_logits(data, torch.ones(data.num_edges)), made(data))
+
+
+def test_the_first_model_is_saved_once() -> None:
+    made = blend("binary", "erm", 2)
+    assert not [name for name in made.state_dict() if name.startswith("model.")]
+    assert made.model is made.parts[0].model
+
+
+def test_weights_maximise_the_likelihood_and_stay_near_equal_with_few_labels() -> None:
+    draw = np.random.default_rng(0)
+    good, bad = draw.uniform(0.6, 0.9, 400), draw.uniform(0.3, 0.6, 400)
+    for labels in (10, 400):
+        p = torch.from_numpy(np.stack((good[:labels], bad[:labels])))
+        weights = mixture_weights(p, torch.tensor([0.5, 0.5], dtype=torch.double))
+        assert float(weights.sum()) == pytest.approx(1)
+        grid = np.linspace(0.001, 0.999, 999)
+        value = np.log(grid[:, None] * p[0].numpy() + (1 - grid[:, None]) * p[1].numpy()).sum(1)
+        value += EQUAL / 2 * (np.log(grid) + np.log(1 - grid))
+        assert float(weights[0]) == pytest.approx(grid[value.argmax()], abs=2e-3)
+    assert float(weights[0]) > 0.8
+    prior = torch.tensor([0.25, 0.25, 0.5], dtype=torch.double)
+    same = mixture_weights(torch.full((3, 9), 0.7, dtype=torch.double), prior)
+    assert same.tolist() == pytest.approx(prior.tolist(), abs=1e-6)
+
+
+def test_too_few_labels_leave_members_equal() -> None:
+    from goodformer.data.graphs import GraphSet
+
+    made = blend("multiclass", "erm", 2)
+    made.weights.fill_(0.5)
+    made.temperatures.fill_(1)
+    combine(made, GraphSet.from_list(labelled(TASKS["multiclass"]).to_data_list()))
+    assert made.weights.tolist() == [0.5, 0.5]
+    assert made.temperatures.tolist() == [1, 1]
+
+
+# ---------------------------------------------------------------- configurations
+
+
+def test_a_blend_is_configured_like_the_method_of_its_members() -> None:
+    config = configure(
+        MOTIF, "blend", seed=2, overrides=["method.of=vrex", "method.others=[]", "method.variance_weight=0.5"]
+    )
+    plain = configure(MOTIF, "vrex", overrides=["method.variance_weight=0.5"])
+    assert config.method["settings"] == ["variance_weight=0.5"]
+    assert (config.model, config.training) == (plain.model, plain.training)
+    members = member_configs(config)
+    assert [one.seed for one in members] == [200, 201, 202]
+    assert [one.with_seed(0) for one in members] == [plain] * 3
+    assert member_configs(plain) == []
+    assert presets("blend") == presets("goodformer")
+    paper = configure(MOTIF, "blend", preset="paper")
+    assert member_configs(paper)[0] == configure(MOTIF, preset="paper")
+
+
+def test_a_blend_survives_its_file_and_has_one_id() -> None:
+    config = configure(MOTIF, "blend", overrides=["method.members=2", "method.budget_weight=0.5", "model.dim=16"])
+    assert RunConfig.from_dict(config.to_dict()) == config
+    lines = ["variance_weight=1.0", "budget_weight=0.5"]  # one of them is the default
+    again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
+    assert again.id == config.id
+    assert blend_of(member_configs(config)[0], members=2).id == config.id
+    forest = member_configs(config)[-1]
+    assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("method.of=blend", "blend"),
+        ("method.of=ermm", "erm"),
+        ("method.wieght=1", "wieght"),
+        ("method.members=0", "0"),
+        ("method.others=[tree]", "tree"),
+    ],
+)
+def test_what_no_member_can_be_is_refused(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        configure(MOTIF, "blend", overrides=[override])

@@ -1,0 +1,162 @@
+"""The forest on molecules: probabilities of scikit-learn, missing labels, explanation, and what is said."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from rdkit import Chem
+from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+from scipy.stats import spearmanr
+from sklearn.ensemble import RandomForestClassifier
+from torch_geometric.data import Batch
+
+from goodformer.data.graphs import GraphSet
+from goodformer.data.molecule import FEATURES
+from goodformer.data.readers.collection import collect
+from goodformer.errors import InputError
+from goodformer.explain import posthoc
+from goodformer.methods.counts import CountMethod
+from goodformer.methods.forest import Forest
+from goodformer.methods.linear import Linear
+from goodformer.models.fingerprint import Fingerprint
+from goodformer.models.gin import GIN
+from goodformer.spec import Features, FeatureSpec, Task
+from goodformer.transforms import encode
+from tests.apply.molecules import molecules
+from tests.nn.graphs import batch
+
+BINARY = Task("binary", 1, "rocauc")
+SMILES, LABELS = (np.array(part)[::2] for part in molecules())
+
+
+@pytest.fixture(scope="module")
+def graphs() -> GraphSet:
+    """Half of the molecules with their labels."""
+    found = collect(SMILES.tolist()).graphs
+    ready = found.with_node("environments_2", encode("environments:2", found.structure(FEATURES)))
+    ready.graph["y"] = torch.from_numpy(LABELS).float()[:, None]
+    ready.graph["env"] = torch.arange(len(ready)) % 4
+    return ready
+
+
+def whole(graphs: GraphSet) -> Batch:
+    return graphs.batch(range(len(graphs)))
+
+
+def made(graphs: GraphSet, kind: type[CountMethod] = Forest, task: Task = BINARY, **settings: object) -> CountMethod:
+    method = kind(Fingerprint(FEATURES, table=256), task, **settings)
+    method.fit([graphs.batch(range(50)), graphs.batch(range(50, len(graphs)))], seed=3)
+    return method.eval()
+
+
+def test_probabilities_are_those_of_scikit_learn_on_rdkit_counts(graphs: GraphSet) -> None:
+    generator = GetMorganGenerator(radius=2, fpSize=256)
+    rows = np.array([generator.GetCountFingerprintAsNumPy(Chem.MolFromSmiles(one)) for one in SMILES], np.float32)
+    forest = RandomForestClassifier(30, class_weight="balanced", random_state=3).fit(rows, LABELS)
+    method = made(graphs, trees=30)
+    p = method.grown(method.model.counts(whole(graphs)))[:, 0, 0]
+    np.testing.assert_allclose(p, forest.predict_proba(rows)[:, 1], atol=1e-6)
+    smoothed = (30 * p + 1) / 32
+    torch.testing.assert_close(method(whole(graphs))[:, 0].double(), smoothed.logit(), atol=1e-5, rtol=1e-5)
+
+
+def test_every_target_has_a_forest_grown_from_its_known_labels(graphs: GraphSet) -> None:
+    task = Task("binary", 2, "rocauc")
+    ready = graphs.subset(range(len(graphs)))
+    ready.graph["y"] = torch.cat((ready.graph["y"], 1 - ready.graph["y"]), 1)
+    ready.graph["y"][::2, 1] = torch.nan
+    method = made(ready, task=task, trees=10)
+    rows, known = method.model.counts(whole(ready)).numpy(), np.arange(1, len(ready), 2)
+    expected = RandomForestClassifier(10, class_weight="balanced", random_state=4).fit(rows[known], 1 - LABELS[known])
+    p = method.grown(torch.from_numpy(rows))[:, 1, 0]
+    np.testing.assert_allclose(p, expected.predict_proba(rows)[:, 1], atol=1e-6)
+    assert torch.allclose(method(whole(ready))[:, 0], made(graphs, trees=10)(whole(graphs))[:, 0])
+
+
+def test_classes_without_training_graphs_have_a_vote_of_one(graphs: GraphSet) -> None:
+    ready = graphs.subset(range(len(graphs)))
+    ready.graph["y"] = 2 * torch.from_numpy(LABELS).long()  # classes 0 and 2 of three
+    for method in (made(ready, task=Task("multiclass", 3), trees=10), made(ready, Linear, Task("multiclass", 3))):
+        p = method(whole(ready)).softmax(-1)
+        assert (p[:, 1] < 0.1).all()
+        assert (p.argmax(1) == ready.graph["y"]).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", [Forest, Linear])
+def test_contributions_add_up_to_the_prediction(graphs: GraphSet, kind: type[CountMethod]) -> None:
+    method = made(graphs, kind)
+    data = whole(graphs)
+    counts = method.model.counts(data)
+    ones = torch.ones(len(counts), 1)
+    constant, terms = method.contributions(counts, ones)
+    output = method.grown(counts)[:, 0, 0] if isinstance(method, Forest) else method.logits(counts)[:, 0]
+    torch.testing.assert_close((constant + terms.sum(1)).to(output), output, atol=1e-5, rtol=1e-5)
+    # Edges take up the terms of the environments that are there, in the direction of the prediction.
+    said = torch.where(method(data)[:, 0] > 0, 1.0, -1.0)
+    scores = method.edge_scores(data)
+    pairs = torch.zeros(len(counts)).index_add(0, data.batch[data.edge_index[0]], scores / 2)
+    present = (terms * (counts > 0)).sum(1) * said
+    torch.testing.assert_close(pairs, present.float(), atol=1e-4, rtol=1e-4)
+
+
+def test_contributions_of_stumps_equal_occlusion(graphs: GraphSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With trees of one split, emptying a column changes p by the change of its own term."""
+    monkeypatch.setattr("sklearn.ensemble.RandomForestClassifier", partial(RandomForestClassifier, max_depth=1))
+    method = made(graphs, trees=40)
+    rows = method.model.counts(whole(graphs))
+    ones = torch.ones(len(rows), 1)
+    _, terms = method.contributions(rows, ones)
+    used = method.grown.feature[method.grown.child != torch.arange(len(method.grown.child))].unique().tolist()
+    assert len(used) > 3
+    assert len(method.grown.child) == 3 * 40  # stumps indeed
+    for column in used:
+        empty = rows.clone()
+        empty[:, column] = 0
+        drop = method.grown(rows) - method.grown(empty)
+        change = terms[:, column] - method.contributions(empty, ones)[1][:, column]
+        torch.testing.assert_close(drop[:, 0, 0], change, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [Forest, Linear])
+def test_edge_scores_rank_edges_like_occlusion(graphs: GraphSet, kind: type[CountMethod]) -> None:
+    method = made(graphs, kind)
+    nitro = graphs.subset(np.flatnonzero(LABELS)[:12].tolist())
+    own = split(method, nitro)
+    other = posthoc.edge_scores(method, nitro)
+    agreement = [spearmanr(one, two).statistic for one, two in zip(own, other, strict=True)]
+    assert np.mean(agreement) > 0.5
+    # The best edge lies in the nitro group or next to it.
+    for place, scores in enumerate(own):
+        graph = nitro[place]
+        charged = (graph.x[:, 3] != 5).nonzero().flatten()
+        assert bool(torch.isin(graph.edge_index[:, int(scores.argmax())], charged).any())
+
+
+def split(method: CountMethod, graphs: GraphSet) -> list[torch.Tensor]:
+    """The edge scores of each graph."""
+    return list(method.edge_scores(whole(graphs)).split(graphs.edge_ptr.diff().tolist()))
+
+
+def test_only_the_seed_is_random(graphs: GraphSet) -> None:
+    one, two = made(graphs, trees=5), made(graphs, trees=5)
+    assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
+    two.fit([whole(graphs)], seed=4)
+    assert not torch.equal(one.grown.feature, two.grown.feature)
+
+
+def test_means_and_deviations_of_continuous_features_are_columns() -> None:
+    data = batch()
+    model = Fingerprint(FeatureSpec(Features.continuous(4)), table=32)
+    rows = model.counts(data)[:, 32:]
+    for place in range(data.num_graphs):
+        x = data.x[data.batch == place]
+        expected = torch.cat((x.mean(0), x.std(0, correction=0)))
+        torch.testing.assert_close(rows[place], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_another_model_is_refused() -> None:
+    with pytest.raises(InputError, match="use it with model fingerprint"):
+        Forest(GIN(FEATURES, dim=8), BINARY)
