@@ -44,9 +44,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     scaffolds of molecules, sizes of other graphs.
 
     Args:
-        method: Name of a method, see ``goodformer methods``.
+        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of GOODFormer, a forest and a linear
+            model for molecules and GOODFormer for other graphs.
         model: Name of a model; by default the one the method is published with.
-        preset: Name of a preset of the method.
+        preset: Name of a preset of the method; by default one that suits the graphs.
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
@@ -70,10 +71,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "goodformer",
+        method: str = "auto",
         model: str | None = None,
         *,
-        preset: str = "default",
+        preset: str | None = None,
         settings: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         members: int | None = None,

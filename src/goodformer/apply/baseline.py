@@ -10,23 +10,27 @@ from typing import Any
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
+from goodformer.engine.blend import member_run
 from goodformer.engine.run import train
+from goodformer.engine.store import Run
 from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
 
 BASELINES = ("forest", "linear")
 
 
 def fit_baselines(
+    run: Run,
     config: RunConfig,
     benchmark: Benchmark,
     runs: str | Path,
     hardware: Hardware | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Fit the baselines to the splits of a run, except the method of the run itself.
+    """Fit the baselines to the splits of a run, except the method of the run itself; members of a blend are fitted.
 
     Args:
-        config: The run of the model.
+        run: The finished run of the model.
+        config: Its configuration.
         benchmark: Its data.
         runs: Folder of the runs, where the baselines are stored, too.
         hardware: Where to compute.
@@ -37,15 +41,18 @@ def fit_baselines(
         one that is best on OOD validation, or on ID validation if the metric is not defined there.
     """
     metric, rows = benchmark.task.metric, {}
+    members = {one["method"]: member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
     quiet = (hardware or Hardware()).model_copy(update={"progress": False, "tensorboard": False})
     for name in BASELINES:
         if name == config.method["name"]:
             continue
+        if name in members:
+            rows[name] = _row(members[name])
+            continue
         start = time.perf_counter()
         if watch:
             watch(f"fitting the baseline {name} to the same rows ...")
-        run = train(configure(config.dataset, name, seed=config.seed), runs, quiet, benchmark)
-        rows[name] = {"run": run.folder.name, "splits": (run.summary or {})["splits"]}
+        rows[name] = _row(train(configure(config.dataset, name, seed=config.seed), runs, quiet, benchmark))
         if watch:
             value = rows[name]["splits"]["val"][metric]
             found = "" if value is None else f", {METRIC_NAMES[metric]} {value:.3f} on {SPLIT_NAMES['val']}"
@@ -56,6 +63,10 @@ def fit_baselines(
         return (-1.0 if val is None else val, -1.0 if id_val is None else id_val)
 
     return {"best": max(rows, key=worth), "rows": rows}
+
+
+def _row(run: Run) -> dict[str, Any]:
+    return {"run": run.folder.name, "splits": (run.summary or {})["splits"]}
 
 
 def verdict(report: Mapping[str, Any]) -> str:

@@ -28,10 +28,15 @@ from goodformer.engine.store import MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
+from goodformer.methods.members import BLEND
 from goodformer.spec import SPLIT_NAMES
+from goodformer.transforms.environments import MOLECULE
 
-STEPS = 3000
-"""Training steps by default: on few graphs that is many epochs."""
+AUTO, GOODFORMER, MOLECULES = "auto", "goodformer", "molecules"
+"""The choice of `choose_method`; a method; its preset for molecules."""
+STEPS, MOLECULE_STEPS = 3000, 600
+"""Training steps by default, and with codes of atom environments, which are learnt fast; on few graphs that is many
+epochs."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
 PERFECT_EPOCHS, PERFECT_STEPS = 5, 200
@@ -95,9 +100,9 @@ class OwnFile:
 def fit_file(
     source: OwnFile,
     out: str | Path,
-    method: str = "goodformer",
+    method: str = AUTO,
     model: str | None = None,
-    preset: str = "default",
+    preset: str | None = None,
     overrides: Sequence[str] = (),
     seed: int = 0,
     runs: str | Path = "runs",
@@ -114,9 +119,9 @@ def fit_file(
     Args:
         source: The data.
         out: Folder of the fitted model.
-        method: Name of a method.
+        method: Name of a method, or ``auto``, see `choose_method`.
         model: Name of a model; by default the one the method is published with.
-        preset: Preset of the method to start from.
+        preset: Preset of the method to start from; by default see `choose_method`.
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
         seed: Seed of the run.
         runs: Folder of the runs.
@@ -145,8 +150,8 @@ def fit_file(
             reused = Run(Path(runs) / config.folder_name).reuse_note
             for sentence in [*warned, *([reused] if reused else [])]:
                 warn(sentence)
-        baselines = fit_baselines(config, benchmark, runs, hardware, watch) if baseline else None
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
+        baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
         fitted.save(folder)
@@ -188,18 +193,40 @@ def configure_fit(
     dataset: Mapping[str, Any],
     method: str,
     model: str | None,
-    preset: str,
+    preset: str | None,
     seed: int,
     overrides: Sequence[str] = (),
     members: int | None = None,
 ) -> RunConfig:
     """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
+    method, preset = choose_method(benchmark, method, model, preset)
     if members is not None:
         method, overrides = with_members(method, members, overrides)
     plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
     given = {".".join(parse_assignment(line)[0]) for line in overrides}
     fitting = enough_training(benchmark.splits["train"], plain, given)
     return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
+
+
+def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: str | None) -> tuple[str, str]:
+    """Return the method and the preset for a user's data where they are left open.
+
+    Molecules get a blend of GOODFormer, a forest and a linear model, which was better on validation than any of the
+    three alone (docs/own-data.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
+    GOODFormer reads codes of atom environments if the graphs are molecules.
+
+    Args:
+        benchmark: The data.
+        method: Name of a method, or ``auto``.
+        model: Name of a model, or None.
+        preset: Name of a preset, or None.
+    """
+    molecular = benchmark.features == MOLECULE
+    if method == AUTO:
+        method = BLEND if molecular and model is None and preset is None else GOODFORMER
+    if preset is None:
+        preset = MOLECULES if molecular and method in (GOODFORMER, BLEND) and model in (None, GOODFORMER) else "default"
+    return method, preset
 
 
 def fit_benchmark(
@@ -229,8 +256,9 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
 
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. A run also ends once the selection metric has been perfect for some time. Weights are averaged over at
-    most one epoch, so that the average does not contain the first steps.
+    that point. The preset for molecules trains for fewer steps and keeps its decaying rate. A run also ends once the
+    selection metric has been perfect for some time. Weights are averaged over at most one epoch, so that the average
+    does not contain the first steps.
 
     Args:
         train: Training graphs.
@@ -240,13 +268,15 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
     if config.training.epochs == 1 or "training.epochs" in given:
         return []
     steps = max(math.ceil(len(train) / config.training.batch_size), 1)
-    epochs = min(max(math.ceil(STEPS / steps), 10), MOST_EPOCHS)
+    quick = config.preset == MOLECULES
+    wanted, least = (MOLECULE_STEPS, 3) if quick else (STEPS, 10)
+    epochs = min(max(math.ceil(wanted / steps), least), MOST_EPOCHS)
     decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
     return [
         f"training.epochs={epochs}",
         f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
         f"training.perfect_patience={max(math.ceil(PERFECT_STEPS / steps), PERFECT_EPOCHS)}",
-        "training.schedule=constant",
+        *([] if quick else ["training.schedule=constant"]),
         f"training.average_decay={decay:.4g}",
     ]
 

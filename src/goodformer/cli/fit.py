@@ -29,9 +29,18 @@ def command(
     test: options.TestFile = None,
     standardise: options.Standardise = "none",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
-    method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Method; see goodformer methods. auto is a blend of GOODFormer, a forest and a linear model for "
+            "molecules and GOODFormer for other graphs."
+        ),
+    ] = "auto",
     model: options.Model = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="Preset of settings of the method.")] = "default",
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Preset of settings of the method; default: depends on the data."),
+    ] = None,
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
     epochs: Annotated[

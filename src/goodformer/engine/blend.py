@@ -27,7 +27,7 @@ from goodformer.methods.blend import Blend
 from goodformer.spec import SPLITS, Task
 
 MEMBERS = "members"
-"""Folder of the members' runs in the folder of the blend."""
+"""Folder of the members' runs in the folder of the blend, except those that were there before the blend."""
 EQUAL = 5.0
 """How many validation labels the belief in equal weights of all methods is worth.
 
@@ -48,13 +48,13 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     calibration and conformal sets unless it selects the epoch, too.
     """
     files.write_json(run.folder / CONFIG, config.to_dict())
-    members, root = member_configs(config), run.folder / MEMBERS
+    members = member_configs(config)
     quick, trained = hardware.model_copy(update={"test_epochs": False}), []
     for number, one in enumerate(members):
         if hardware.progress:
             words = f"{one.method['name']} on {one.model['name']}, seed {one.seed}"
             print(f"member {number + 1} of {len(members)}: {words}", file=sys.stderr, flush=True)
-        trained.append(train(one, root, quick, benchmark))
+        trained.append(train(one, member_run(run, one.folder_name).folder.parent, quick, benchmark))
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
     blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])
     ready = benchmark.with_encodings(blend.encodings)
@@ -104,6 +104,12 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     }
     files.write_lines(run.folder / EPOCHS, [record])
     files.write_json(run.folder / SUMMARY, summarise(config, benchmark, [record], cost, hardware, entry))
+
+
+def member_run(run: Run, name: str) -> Run:
+    """Return the run of a member: a finished one beside the blend, or one inside its folder."""
+    beside = Run(run.folder.parent / name)
+    return beside if beside.finished else Run(run.folder / MEMBERS / name)
 
 
 def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256) -> None:

@@ -42,8 +42,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages several seeds of a method and a random forest, weighted on validation graphs; choose it if accuracy "
-        "and uncertainty matter more than training time."
+        "Averages GOODFormer, a random forest and a linear model, weighted on validation graphs; what `fit` uses for "
+        "molecules."
     )
 
     weights: Tensor
@@ -61,12 +61,12 @@ class Blend(Method):
         ] = "goodformer",
         members: Annotated[
             int, Field(ge=1, le=100, description="Members of that method, which differ in their seed.")
-        ] = 3,
+        ] = 1,
         others: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_methods"),
             Field(description="Further methods, one member each, under their own default settings."),
-        ] = ["forest"],  # noqa: B006 - never changed
+        ] = ["forest", "linear"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),

@@ -91,5 +91,5 @@ class CountMethod(Method):
             direction = torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
         else:
             direction = torch.where(logits > 0, 1.0, -1.0) / self.task.outputs
-        _, terms = self.contributions(counts, direction)
-        return self.model.spread(batch, terms.float())
+        _, terms = self.contributions(counts, direction.to(counts))
+        return self.model.spread(batch, terms.to(counts))

@@ -53,8 +53,8 @@ class Forest(CountMethod):
         """Log-odds, or log-probabilities of classes (B, C)."""
         votes = self.grown(counts) * self.trees  # (B, G, V)
         if self.task.kind == "multiclass":
-            return ((votes[:, 0] + 1) / (self.trees + self.task.outputs)).log().float()
-        return ((votes[..., 0] + 1).log() - (self.trees - votes[..., 0] + 1).log()).float()
+            return ((votes[:, 0] + 1) / (self.trees + self.task.outputs)).log().to(counts)
+        return ((votes[..., 0] + 1).log() - (self.trees - votes[..., 0] + 1).log()).to(counts)
 
     def contributions(self, counts: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         """Split the mean probability, weighted by ``direction`` (B, C)."""
