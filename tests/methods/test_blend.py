@@ -135,7 +135,10 @@ def test_too_few_labels_leave_members_equal() -> None:
 
 def test_a_blend_is_configured_like_the_method_of_its_members() -> None:
     config = configure(
-        MOTIF, "blend", seed=2, overrides=["method.of=vrex", "method.others=[]", "method.variance_weight=0.5"]
+        MOTIF,
+        "blend",
+        seed=2,
+        overrides=["method.of=vrex", "method.members=3", "method.others=[]", "method.variance_weight=0.5"],
     )
     plain = configure(MOTIF, "vrex", overrides=["method.variance_weight=0.5"])
     assert config.method["settings"] == ["variance_weight=0.5"]
@@ -156,7 +159,7 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
     again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
     assert again.id == config.id
     assert blend_of(member_configs(config)[0], members=2).id == config.id
-    forest = member_configs(config)[-1]
+    forest = member_configs(config)[-2]
     assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
 
 
