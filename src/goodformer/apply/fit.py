@@ -18,17 +18,19 @@ from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
 from goodformer.data.molecule import VERSION as READER
+from goodformer.data.readers.labels import TaskChoice
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
-from goodformer.engine.run import train
+from goodformer.engine.run import check_method, train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.spec import SPLIT_NAMES
+from goodformer.uncertainty.intervals import LEVEL
 
 STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
@@ -60,6 +62,7 @@ class OwnFile:
         val: File of OOD validation rows, if they are not in the first file.
         test: File of OOD test rows, if they are not in the first file.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
+        task: Whether targets are classes or measured values, see `goodformer.data.readers.labels.read_labels`.
     """
 
     path: Path
@@ -70,6 +73,7 @@ class OwnFile:
     val: Path | None = None
     test: Path | None = None
     standardise: str = "none"
+    task: TaskChoice = "auto"
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -84,11 +88,12 @@ class OwnFile:
             "val": str(self.val or ""),
             "test": str(self.test or ""),
             "standardise": self.standardise,
+            "task": self.task,
         }
 
     def load(self) -> LabelledFile:
         """Read the data."""
-        more = (self.val, self.test, self.standardise)
+        more = (self.val, self.test, self.standardise, self.task)
         return load_table(self.path, self.smiles, self.target, self.split, self.seed, *more)
 
 
@@ -169,6 +174,9 @@ def fit_file(
             "split": table.split.by,
             "counts": table.split.counts(),
             "distance": distance_report(table.split, collection, labels.y),
+            "task": labels.task.kind,
+            "scale": list(benchmark.task.scale),
+            "coverage": {"level": LEVEL, "splits": fitted.coverage(benchmark.splits) if labels.task.measured else {}},
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "baseline": baselines,
@@ -212,7 +220,8 @@ def fit_benchmark(
 
 
 def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
-    """Raise, before training, if no graphs are left to choose the epoch or to calibrate."""
+    """Raise, before training, if the method does not suit the task, or no graphs are left to choose or to calibrate."""
+    check_method(config, benchmark.task)
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):
             rows = counted(sum(map(len, benchmark.splits.values())), "usable row")
