@@ -42,6 +42,10 @@ metric of an easy task: on the 400 molecules of ``examples/nitro.csv``, the shar
 edges was 0.69 in a run that ended after 20 perfect steps, 0.88 after 200, and 0.92 at the end of all 100 epochs."""
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
+MEASURED = ("model.temperature=none", "model.environments=2", "training.learning_rate=0.001")
+"""Settings of the model goodformer for measured values, the same as the preset's for ESOL: the size of a graph carries
+its value, which the test-time temperature hides and counts of environments show. Chosen on ESOL's OOD validation: RMSE
+1.14 instead of 1.81."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
@@ -207,6 +211,8 @@ def configure_fit(
     plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
     given = {".".join(parse_assignment(line)[0]) for line in overrides}
     fitting = enough_training(benchmark.splits["train"], plain, given)
+    if benchmark.task.measured and plain.model["name"] == "goodformer" and preset == "default":
+        fitting += MEASURED
     return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
 
 

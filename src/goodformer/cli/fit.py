@@ -66,6 +66,7 @@ def command(
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
       goodformer fit bace.csv --target Class --members 3 -o bace
+      goodformer fit solubility.csv --target logS -o logS
       goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures

@@ -94,6 +94,7 @@ class Linear(CountMethod):
     def _inputs(self, counts: Tensor) -> Tensor:
         """Return what the weights multiply, (B, F)."""
         table = self.model.table
+        counts = counts.to(self.weight.dtype)
         return torch.cat((counts[:, :table].log1p(), (counts[:, table:] - self.centre) / self.scale), 1)
 
     def _solver(self, strength: float) -> Any:

@@ -109,8 +109,8 @@ def esol(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
         and Computer Sciences 2004; part of Wu et al., MoleculeNet, Chemical Science 2018.
     Licence: The file is taken from a public collection of MoleculeNet's tables.
 
-    Statistics (scaffold, seed 0, RDKit 2026.9.1): 678 / 112 / 112 / 113 / 113 graphs, mean nodes 12 / 11 / 13 / 18 / 19,
-    largest 34 / 31 / 29 / 55 / 42.
+    Statistics (scaffold, seed 0, RDKit 2026.9.1): 678 / 112 / 112 / 113 / 113 graphs, mean nodes 12 / 11 / 13 / 18 /
+    19, largest 34 / 31 / 29 / 55 / 42.
     """
     return _load("esol", ESOL, "measured log solubility in mols per litre", split, seed)
 
@@ -127,8 +127,8 @@ def lipophilicity(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
         Hersey, ChEMBL Deposited Data Set (AstraZeneca), 2015; part of Wu et al., MoleculeNet, Chemical Science 2018.
     Licence: ChEMBL's data are under CC BY-SA 3.0.
 
-    Statistics (scaffold, seed 0, RDKit 2026.9.1): 2,520 / 420 / 420 / 420 / 420 graphs, mean nodes 27 / 28 / 26 / 28 / 27,
-    largest 100 / 50 / 115 / 72 / 61.
+    Statistics (scaffold, seed 0, RDKit 2026.9.1): 2,520 / 420 / 420 / 420 / 420 graphs, mean nodes 27 / 28 / 26 / 28
+    / 27, largest 100 / 50 / 115 / 72 / 61.
     """
     return _load("lipophilicity", LIPOPHILICITY, "exp", split, seed)
 
