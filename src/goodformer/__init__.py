@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from goodformer.engine.store import list_runs as list_runs
     from goodformer.errors import InputError as InputError
     from goodformer.estimator import GraphClassifier as GraphClassifier
+    from goodformer.estimator import GraphRegressor as GraphRegressor
     from goodformer.fitted import FittedModel as FittedModel
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
@@ -46,7 +47,7 @@ _HOMES = {
     "goodformer.engine.evaluate": ("evaluate",),
     "goodformer.engine.run": ("train",),
     "goodformer.engine.store": ("Run", "list_runs"),
-    "goodformer.estimator": ("GraphClassifier",),
+    "goodformer.estimator": ("GraphClassifier", "GraphRegressor"),
     "goodformer.fitted": ("FittedModel",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),

@@ -1,8 +1,9 @@
-"""A scikit-learn classifier for molecules and graphs, with any method and model."""
+"""A scikit-learn classifier and regressor for molecules and graphs, with any method and model."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from goodformer.apply.fit import configure_fit, fit_benchmark
@@ -33,8 +34,8 @@ from goodformer.spec import Task
 Array = NDArray[Any]
 
 
-class GraphClassifier(ClassifierMixin, BaseEstimator):
-    """A graph classifier for data that shift.
+class GraphEstimator(BaseEstimator):
+    """What the estimators for graphs have in common.
 
     ``X`` is a sequence of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
     `explain` (which edges and atoms decide) and `domain_score` (how unlike the training graphs an input is).
@@ -62,12 +63,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         verbose: Whether to show progress bars.
 
     Attributes:
-        classes_: The classes, in the order of the columns of `predict_proba`; with several targets, a list of the two
-            classes of each.
         model_: The fitted model.
         history_: One record per epoch.
         split_: The split of each graph given to `fit`.
     """
+
+    measured = False
+    """Whether targets are measured values."""
 
     def __init__(
         self,
@@ -97,8 +99,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             X: The graphs.
-            y: One class per graph, of any type; or for T targets zeros and ones, or two words per target, (B, T), with
-                NaN or None where a label is missing.
+            y: The labels; see the class.
             env: The environment of each graph (a lab, a year, a batch), if known.
         """
         _check_list(X)
@@ -109,13 +110,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"item {first.row} of X ({first.text!r}{more}) cannot be read: {first.reason}; leave it out."
             )
-        labels, kind = encode_labels(y, len(collection.graphs))
+        labels, kind = self._encode(y, len(collection.graphs))
         if not 0 < self.validation < 0.5:
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
         if self.members is not None and not (isinstance(self.members, int) and 1 <= self.members <= 100):
             raise InputError(f"members = {self.members!r} is not accepted; give an integer from 1 to 100.")
         shares = (self.validation, 0.0)
-        split = make_split(self.split, collection, y=labels.y, seed=self.random_state, outside=shares, inside=shares)
+        strata = labels.strata
+        split = make_split(self.split, collection, y=strata, seed=self.random_state, outside=shares, inside=shares)
         if env is not None:
             given = np.asarray(env).reshape(-1)
             if any(one is None or str(one) == "nan" for one in given.tolist()):
@@ -143,19 +145,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self._set(fitted)
         return self
 
-    def predict(self, X: Sequence[Any]) -> Array:
-        """Return the most probable class of each graph (B,), or of each of T targets (B, T)."""
-        codes = self._predictions(X).classes.numpy()
-        codes = codes.reshape(len(codes), -1)  # (B, T)
-        found = [values[codes[:, place]] for place, values in enumerate(self.model_.class_values)]
-        return found[0] if len(found) == 1 else np.stack(found, 1)
-
-    def predict_proba(self, X: Sequence[Any]) -> Array:
-        """Return calibrated probabilities: (B, C) of the classes, or (B, T) of the second class of each target."""
-        shares = self._predictions(X).best_probabilities
-        if self.model_.task.kind == "binary" and self.model_.task.outputs == 1:
-            shares = torch.cat((1 - shares, shares), 1)
-        return shares.double().numpy()
+    def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
+        """Return the labels of so many graphs, and numpy's letter for the type of their classes."""
+        raise NotImplementedError
 
     def domain_score(self, X: Sequence[Any]) -> Array:
         """Return how unlike the training graphs inputs are (B,): the share of validation graphs less unusual."""
@@ -170,7 +162,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         return flags.numpy()
 
     def spread(self, X: Sequence[Any]) -> Array:
-        """Return the standard deviation of the members' probabilities (B,); zero if there is one member."""
+        """Return the standard deviation of the members' probabilities or values (B,); zero if there is one member."""
         found = self._predictions(X)
         return np.zeros(len(found)) if found.spread is None else found.spread.double().numpy()
 
@@ -200,14 +192,18 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """Load a folder that `save` or ``goodformer fit`` wrote."""
         model = FittedModel.open(folder)
-        classifier = cls(model.file.method["name"], model.file.model["name"], standardise=model.standardise)
-        classifier._set(model)
-        return classifier
+        if model.task.measured != cls.measured:
+            what, other = (
+                ("measured values", "GraphRegressor") if model.task.measured else ("classes", "GraphClassifier")
+            )
+            raise InputError(f"{folder} predicts {what}; load it with {other}.")
+        estimator = cls(model.file.method["name"], model.file.model["name"], standardise=model.standardise)
+        estimator._set(model)
+        return estimator
 
     def _set(self, model: FittedModel) -> None:
-        """Keep the fitted model and its classes as scikit-learn expects them."""
-        self.model_, values = model, model.class_values
-        self.classes_ = values[0] if len(values) == 1 else values
+        """Keep the fitted model."""
+        self.model_ = model
 
     def _predictions(self, X: Sequence[Any]) -> Predictions:
         check_is_fitted(self)
@@ -220,6 +216,72 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.target_tags.multi_output = True
         return tags
+
+
+class GraphClassifier(ClassifierMixin, GraphEstimator):
+    """A graph classifier for data that shift; see `GraphEstimator` for its arguments.
+
+    ``y`` holds one class per graph, of any type; or for T targets zeros and ones, or two words per target, (B, T), with
+    NaN or None where a label is missing.
+
+    Attributes:
+        classes_: The classes, in the order of the columns of `predict_proba`; with several targets, a list of the two
+            classes of each.
+    """
+
+    def predict(self, X: Sequence[Any]) -> Array:
+        """Return the most probable class of each graph (B,), or of each of T targets (B, T)."""
+        codes = self._predictions(X).classes.numpy()
+        codes = codes.reshape(len(codes), -1)  # (B, T)
+        found = [values[codes[:, place]] for place, values in enumerate(self.model_.class_values)]
+        return found[0] if len(found) == 1 else np.stack(found, 1)
+
+    def predict_proba(self, X: Sequence[Any]) -> Array:
+        """Return calibrated probabilities: (B, C) of the classes, or (B, T) of the second class of each target."""
+        shares = self._predictions(X).best_probabilities
+        if self.model_.task.kind == "binary" and self.model_.task.outputs == 1:
+            shares = torch.cat((1 - shares, shares), 1)
+        return shares.double().numpy()
+
+    def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
+        return encode_labels(y, graphs)
+
+    def _set(self, model: FittedModel) -> None:
+        """Keep the fitted model and its classes as scikit-learn expects them."""
+        super()._set(model)
+        values = model.class_values
+        self.classes_ = values[0] if len(values) == 1 else values
+
+
+class GraphRegressor(RegressorMixin, GraphEstimator):
+    """A graph regressor for data that shift; see `GraphEstimator` for its arguments.
+
+    ``y`` holds one measured value per graph, or for T targets (B, T) with NaN or None where a value is missing.
+    """
+
+    measured = True
+
+    def predict(self, X: Sequence[Any]) -> Array:
+        """Return the value of each graph (B,), or of each of T targets (B, T)."""
+        values = self._predictions(X).values
+        assert values is not None
+        found = values.double().numpy()
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def predict_interval(self, X: Sequence[Any], level: float = 0.9) -> Array:
+        """Return lower and upper end of conformal intervals, (B, 2), or (B, T, 2) with several targets.
+
+        For graphs like the held-out ones, at least a share ``level`` of the values is between the ends. The ends are
+        infinite if `fit` held out too few graphs for this level.
+        """
+        answer = self._predictions(X)
+        assert self.model_.uncertainty is not None
+        assert answer.hardness is not None
+        ends = self.model_.uncertainty.intervals(answer.logits, answer.hardness, level).numpy()
+        return ends[:, 0] if ends.shape[1] == 1 else ends
+
+    def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
+        return encode_values(y, graphs), "f"
 
 
 def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
@@ -245,7 +307,9 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
     if flat.dtype.kind == "f" and np.isnan(flat).any():
         raise InputError("y contains NaN; drop graphs without a label, or give several targets as columns.")
     if flat.dtype.kind == "f" and (flat != np.floor(flat)).any():
-        raise InputError("y contains continuous values; convert them to classes first, e.g. y > threshold.")
+        raise InputError(
+            "y contains continuous values; use GraphRegressor, or convert them to classes first, e.g. y > threshold."
+        )
     classes, codes = np.unique(flat, return_inverse=True)
     if len(classes) < 2:
         raise InputError("y has a single class; give graphs of at least two classes.")
@@ -253,6 +317,32 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
     if len(classes) == 2:
         return Labels(one[:, None].float(), Task("binary", 1, "rocauc"), called), classes.dtype.kind
     return Labels(one, Task("multiclass", len(classes), "accuracy"), called), classes.dtype.kind
+
+
+def encode_values(y: ArrayLike, graphs: int) -> Labels:
+    """Return measured values (B,) or (B, T) as labels; NaN and None are missing.
+
+    Args:
+        y: The values.
+        graphs: Number of graphs B.
+    """
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("y contains values that are not numbers; give numbers, or use GraphClassifier.") from None
+    if values.ndim not in (1, 2) or len(values) != graphs:
+        raise InputError(f"y has the shape {values.shape} for {counted(graphs, 'graph')}; give one row per graph.")
+    table = values.reshape(graphs, -1)
+    if not table.shape[1] or np.isinf(table).any():
+        raise InputError("y has no column or contains infinite values; give finite numbers, or NaN for missing ones.")
+    if table.shape[1] == 1 and np.isnan(table).any():
+        raise InputError("y contains NaN; drop graphs without a value, or give several targets as columns.")
+    names = target_names(table.shape[1])
+    columns = {
+        name: [None if math.isnan(one) else one for one in column]
+        for name, column in zip(names, table.T.tolist(), strict=True)
+    }
+    return read_labels(columns, "regression")
 
 
 def fingerprint(benchmark: Benchmark) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -22,10 +22,10 @@ from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
-from goodformer.methods.base import SPREAD, Method, class_scores
+from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
-from goodformer.uncertainty.observe import observe_batch, sample
+from goodformer.uncertainty.observe import observe, observe_batch, sample
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
 
 if TYPE_CHECKING:
@@ -41,14 +41,17 @@ class Predictions:
 
     Attributes:
         logits: Unnormalised scores, (B, C).
-        probabilities: Of each class, or of each binary target, (B, C); not calibrated.
-        classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C).
+        probabilities: Of each class, or of each binary target, (B, C); not calibrated. Measured targets have none,
+            (B, 0).
+        classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C). Measured targets have none.
         edge_scores: For each graph one score per directed edge, in the order of its edges, larger = more invariant;
             None if the method does not score edges.
         calibrated: Calibrated probabilities, (B, C). This and the following are None for a model without uncertainty.
         domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
         outside: Whether a graph lies outside the domain of the training graphs, (B,).
-        spread: Standard deviation of the members' probabilities, (B,); None if the method has no members.
+        spread: Standard deviation of the members' probabilities or values, (B,); None if the method has no members.
+        values: Predicted values of measured targets in their own units, (B, T); None for classes.
+        hardness: How hard each value is to predict, (B, T), which scales its interval; None for classes.
     """
 
     logits: Tensor
@@ -59,6 +62,8 @@ class Predictions:
     domain_score: Tensor | None = None
     outside: Tensor | None = None
     spread: Tensor | None = None
+    values: Tensor | None = None
+    hardness: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -99,7 +104,8 @@ class FittedModel:
         file: Its description.
         uncertainty: Calibration, domain score and conformal sets; see `fit_uncertainty`.
         smiles: Column of the SMILES in the training file; None if the model reads graphs.
-        classes: For each target the names of its classes in the order of their codes; numbers by default.
+        classes: For each target the names of its classes in the order of their codes, none for measured values; numbers
+            by default.
         label_kind: What the class names were before they became text, as numpy's letter: U, i, u, f or b.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
         reader: Version of `goodformer.data.molecule` that made the training graphs.
@@ -130,7 +136,9 @@ class FittedModel:
             classes = {"label": tuple(str(code) for code in range(self.task.outputs))}
         self.classes = {
             target: tuple(names)
-            for target, names in (classes or dict.fromkeys(target_names(self.task.outputs), ("0", "1"))).items()
+            for target, names in (
+                classes or dict.fromkeys(target_names(self.task.outputs), () if self.task.measured else ("0", "1"))
+            ).items()
         }
 
     @property
@@ -267,24 +275,47 @@ class FittedModel:
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
         z = torch.cat(logits)[back]
         raw = torch.cat(unusual)[back] if unusual else None
+        disagreement = torch.cat(spread)[back] if spread else None
         return Predictions(
             z,
-            class_scores(self.task, z),
-            known.classes(z) if known else z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
-            [scores[place] for place in back.tolist()] if scores else None,
-            None if known is None else known.probabilities(z),
-            None if known is None or raw is None else known.domain_score(raw),
-            None if known is None or raw is None else known.outside(raw),
-            torch.cat(spread)[back] if spread else None,
+            **self._meaning(z),
+            edge_scores=[scores[place] for place in back.tolist()] if scores else None,
+            domain_score=None if known is None or raw is None else known.domain_score(raw),
+            outside=None if known is None or raw is None else known.outside(raw),
+            spread=disagreement,
+            hardness=known.hardness(z, raw, disagreement) if self.task.measured and known and raw is not None else None,
         )
+
+    def _meaning(self, z: Tensor) -> dict[str, Any]:
+        """Return what logits (B, C) say: probabilities and classes, or values."""
+        known = self.uncertainty
+        if self.task.measured:
+            none = z.new_zeros(len(z), 0)
+            values = link(self.task, z.double()).float()
+            return {"probabilities": none, "classes": none.long(), "values": values}
+        plain = z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long()
+        return {
+            "probabilities": link(self.task, z),
+            "classes": known.classes(z) if known else plain,
+            "calibrated": known.probabilities(z) if known else None,
+        }
+
+    def empty(self) -> Predictions:
+        """Return the predictions for no graph, with all that `predict` returns."""
+        none = torch.zeros(0, self.task.outputs)
+        row = none[:, 0]
+        found = Predictions(none, **self._meaning(none), edge_scores=None, spread=row if self.members > 1 else None)
+        if self.uncertainty:
+            found = replace(found, domain_score=row, outside=row.bool(), hardness=none if self.task.measured else None)
+        return found
 
     @torch.no_grad()
     def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> Tensor:
-        """Return the probabilities of `predict` (not calibrated), (B, C), and compute nothing else."""
+        """Return the probabilities of `predict` (not calibrated) or its values, (B, C), and compute nothing else."""
         batches = eval_batches(self.method, self.prepare(graphs), batch_size)
         parts = [(places, self.method(batch)) for places, batch in batches]
         logits = torch.cat([part.float().cpu() for _, part in parts])
-        return class_scores(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
+        return link(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
 
     @torch.no_grad()
     def edge_scores(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> list[Tensor] | None:
@@ -308,11 +339,21 @@ class FittedModel:
         return evaluate(self._as_trained(deepcopy(self.method)), ready, batch_size)
 
     def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
-        """Fit calibration, domain score and conformal sets to held-out graphs, see `Uncertainty.fit`."""
+        """Fit calibration, domain score and conformal sets or intervals to held-out graphs, see `Uncertainty.fit`."""
         check_validation(id_val)
         ready = self.prepare(sample(train)), self.prepare(id_val)
         self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha)
         return self
+
+    def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:
+        """Return how many labels the conformal sets or intervals hold on each split that nothing was fitted to."""
+        known = self.uncertainty
+        assert known is not None
+        parts = {split: splits[split] for split in ("id_test", "val", "test") if len(splits[split])}
+        return {
+            split: known.coverage(observe(self.method, self.prepare(part), known.embeds))
+            for split, part in parts.items()
+        }
 
     def read(self, items: Sequence[Any]) -> Collection:
         """Read SMILES, PyG or networkx graphs as the training graphs were read; see `collect`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,8 +19,25 @@ SPLIT_NAMES = {
 SPLITS = tuple(SPLIT_NAMES)
 """The keys of the splits: ``id_*`` are distributed like ``train``, ``val`` and ``test`` are shifted."""
 
-METRIC_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC"}
+METRIC_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC", "rmse": "RMSE"}
 """The metrics of tasks and their names in tables and progress lines."""
+FURTHER_METRICS = {"mae": "MAE", "r2": "R2", "spearman": "Spearman"}
+"""Metrics of measured values beside RMSE, and their names; none of them selects an epoch."""
+PERFECT = {"accuracy": 1.0, "rocauc": 1.0, "rmse": 0.0}
+"""The best possible value of each metric of a task."""
+LOWER_IS_BETTER = frozenset(("rmse",))
+KINDS = ("multiclass", "binary", "regression")
+REGRESSION = "regression"
+
+
+def worth(metric: str, value: float) -> float:
+    """Return a value of a metric such that larger is better, whatever the metric."""
+    return -value if metric in LOWER_IS_BETTER else value
+
+
+def percent(metric: str | None) -> float:
+    """Return the factor by which tables show a metric: 100 for shares, 1 for measured units."""
+    return 1.0 if metric in LOWER_IS_BETTER else 100.0
 
 
 @dataclass(frozen=True)
@@ -58,20 +76,47 @@ class Task:
     """What is predicted.
 
     Attributes:
-        kind: ``multiclass`` (``y`` is a class index) or ``binary`` (``y`` holds 0, 1 or NaN for each target).
-        outputs: Number of classes, or of binary targets.
-        metric: The reported metric: ``accuracy``, or ``rocauc`` averaged over targets.
+        kind: ``multiclass`` (``y`` is a class index), ``binary`` (``y`` holds 0, 1 or NaN for each target) or
+            ``regression`` (``y`` holds a measured value or NaN for each target).
+        outputs: Number of classes, of binary targets, or of measured targets.
+        metric: The reported metric: ``accuracy``, ``rocauc`` averaged over targets, or ``rmse``.
         num_envs: Number of training environments, filled in by the benchmark; ``batch.env`` is below it in training.
+        centre: Mean of each measured target over the training graphs, filled in by the benchmark.
+        scale: Standard deviation of each measured target over the training graphs. A method predicts standardised
+            values z; the predicted value is ``centre + scale * z``.
     """
 
-    kind: Literal["multiclass", "binary"] = "multiclass"
+    kind: Literal["multiclass", "binary", "regression"] = "multiclass"
     outputs: int = 3
-    metric: Literal["accuracy", "rocauc"] = "accuracy"
+    metric: Literal["accuracy", "rocauc", "rmse"] = "accuracy"
     num_envs: int = field(default=1, compare=False)
+    centre: tuple[float, ...] = field(default=(), compare=False)
+    scale: tuple[float, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        check_name("kind of task", self.kind, ("multiclass", "binary"))
+        check_name("kind of task", self.kind, KINDS)
         check_name("metric of a task", self.metric, tuple(METRIC_NAMES))
+        if (self.kind == REGRESSION) != (self.metric == "rmse"):
+            raise InputError(f"metric {self.metric} does not suit a {self.kind} task; use rmse for regression alone.")
+        for name, numbers in (("centre", self.centre), ("scale", self.scale)):
+            if len(numbers) not in (0, self.outputs) or not all(map(math.isfinite, numbers)):
+                raise InputError(f"{name} of a task needs one finite number per target; got {numbers!r}.")
+        if any(one <= 0 for one in self.scale):
+            raise InputError(f"scale of a task must be positive; got {self.scale!r}.")
+
+    @property
+    def measured(self) -> bool:
+        """Whether the targets are measured values."""
+        return self.kind == REGRESSION
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """What one unit of RMSE and of the members' spread is for each measured target.
+
+        A single target is reported in its own unit. Several targets are reported in their training standard
+        deviations, so that the unit of one does not decide the mean.
+        """
+        return self.scale if self.outputs > 1 and self.scale else (1.0,) * self.outputs
 
 
 @dataclass(frozen=True)

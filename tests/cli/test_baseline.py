@@ -44,10 +44,15 @@ def test_the_report_and_the_table_show_what_the_baselines_reach(command: Command
     assert not any("--method" in note for note in bare.json["notes"])
 
 
-def report(own: float | None, other: float | None) -> dict[str, Any]:
-    splits = {"val": {"rocauc": other}}
+def report(own: float | None, other: float | None, metric: str = "rocauc") -> dict[str, Any]:
+    splits = {"val": {metric: other}}
     baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}
-    return {"metric": "rocauc", "method": "erm", "splits": {"val": {"rocauc": own}}, "baseline": baseline}
+    return {"metric": metric, "method": "erm", "splits": {"val": {metric: own}}, "baseline": baseline}
+
+
+def test_a_lower_error_is_better() -> None:
+    assert "RMSE 0.700 against 0.900" in verdict(report(0.9, 0.7, "rmse"))
+    assert verdict(report(0.7, 0.9, "rmse")) == ""
 
 
 def test_only_a_better_baseline_is_worth_a_sentence() -> None:

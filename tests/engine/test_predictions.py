@@ -121,5 +121,5 @@ def test_a_split_without_graphs_is_kept_too(benchmark: Benchmark, tmp_path: Path
     path, empty = tmp_path / "it.npz", benchmark.splits["val"].subset([])
     splits = {**benchmark.splits, "val": empty, "test": empty}
     logits = {split: torch.zeros(len(splits[split]), 3) for split in predictions.KEPT}
-    found = predictions.read(path, predictions.keep(path, logits, splits)["sha256"])
+    found = predictions.read(path, predictions.keep(path, logits, splits, benchmark.task)["sha256"])
     assert (found["test"].logits.shape, found["test"].y.shape, found["id_val"].logits.shape[1]) == ((0, 3), (0,), 3)

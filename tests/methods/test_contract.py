@@ -9,8 +9,9 @@ import torch
 from torch_geometric.data import Batch
 
 from goodformer.config.presets import default_model
+from goodformer.errors import InputError
 from goodformer.methods import METHODS
-from goodformer.methods.base import Method, losses
+from goodformer.methods.base import Method, check_task, link, losses, mean_loss
 from goodformer.models import MODELS
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch, graphs
@@ -22,6 +23,7 @@ TASKS = {
     "binary": Task("binary", 1, "rocauc", num_envs=3),
     "targets": Task("binary", 4, "rocauc", num_envs=3),
 }
+MEASURED = {"values": Task("regression", 2, "rmse", 3, centre=(3.0, -1.0), scale=(2.0, 0.5))}
 
 
 def build(name: str, task: Task) -> Method:
@@ -38,13 +40,32 @@ def labelled(task: Task, sizes: tuple[int, ...] = (7, 1, 12, 5, 2, 20)) -> Batch
         data.y = torch.randint(2, (data.num_graphs, task.outputs)).float()
         if task.outputs > 1:
             data.y[torch.rand(data.y.shape) < 0.4] = float("nan")
+    if task.measured:
+        data.y = torch.tensor(task.centre) + torch.tensor(task.scale) * torch.randn(data.num_graphs, task.outputs)
+        data.y[::5, 1] = float("nan")
     return data
 
 
-@pytest.fixture(params=[(name, task) for name in METHODS for task in TASKS], ids="-".join)
+SUPPORTED = [
+    (name, key) for name in METHODS for key, task in (TASKS | MEASURED).items() if task.kind in METHODS[name].tasks
+]
+
+
+@pytest.fixture(params=SUPPORTED, ids="-".join)
 def method(request: pytest.FixtureRequest) -> Method:
     name, task = request.param
-    return build(name, TASKS[task])
+    return build(name, (TASKS | MEASURED)[task])
+
+
+def test_methods_of_classes_refuse_measured_values() -> None:
+    refusing = {name for name in METHODS if "regression" not in METHODS[name].tasks}
+    assert refusing == {"gil", "ciga", "imold", "cal-plus"}
+    for name in METHODS:
+        if name in refusing:
+            with pytest.raises(InputError, match=f"method {name} "):
+                check_task(name, METHODS[name], MEASURED["values"])
+        else:
+            check_task(name, METHODS[name], MEASURED["values"])
 
 
 def test_terms_are_finite_scalars_and_their_sum_trains_every_parameter(method: Method) -> None:
@@ -98,8 +119,10 @@ def test_a_tiny_set_is_memorised(method: Method) -> None:
         optimiser.step()
     method.train()  # BatchNorm's running averages lag behind on six graphs
     predicted = method(data)
-    known = ~data.y.isnan() if method.task.kind == "binary" else None
-    if known is None:
+    known = None if method.task.kind == "multiclass" else ~data.y.isnan()
+    if method.task.measured:
+        assert mean_loss(method.task, predicted, data.y) < 0.5  # 1 is predicting the mean
+    elif known is None:
         assert (predicted.argmax(1) == data.y).float().mean() >= 0.8
     else:
         assert ((predicted > 0) == (data.y > 0.5))[known].float().mean() >= 0.8
@@ -127,6 +150,17 @@ def test_missing_labels_count_nothing() -> None:
     torch.testing.assert_close(losses(task, logits, y).mean(), expected)
     assert losses(task, logits, y)[0] == 0
     assert losses(task, logits, torch.full_like(y, float("nan"))).sum() == 0
+
+
+def test_the_loss_of_measured_values_is_the_squared_error_in_standard_deviations() -> None:
+    task, z = MEASURED["values"], torch.randn(5, 2)
+    y = torch.randn(5, 2) * 3
+    y[1, 0] = float("nan")
+    known = ~y.isnan()
+    standard = (y - torch.tensor([3.0, -1.0])) / torch.tensor([2.0, 0.5])
+    expected = torch.nn.functional.mse_loss(z[known], standard[known])
+    torch.testing.assert_close(losses(task, z, y).mean(), expected)
+    torch.testing.assert_close(link(task, standard)[known], y[known])
 
 
 def test_the_mean_of_the_losses_is_torch_cross_entropy() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from goodformer.methods.base import class_scores
+from goodformer.methods.base import link
 from goodformer.models import MODELS
 from goodformer.spec import Task
 from tests.methods.environments import TASKS, build, labels, one_environment
@@ -21,7 +21,7 @@ def test_irm_penalty_is_its_closed_form(task: Task) -> None:
     data.y, data.env = labels(task, 6), torch.tensor([0, 1, 1, 0, 2, 1])
     logits = method(data).detach()
     target = F.one_hot(data.y, 3).float() if task.kind == "multiclass" else data.y
-    slope = (logits * (class_scores(task, logits) - target)).numpy()  # (B, C), NaN where there is no label
+    slope = (logits * (link(task, logits) - target)).numpy()  # (B, C), NaN where there is no label
     squares = []
     for e in range(3):
         part = slope[data.env.numpy() == e]

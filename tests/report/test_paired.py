@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy import stats
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from goodformer.engine.evaluate import rocauc
 from goodformer.engine.predictions import Kept
@@ -47,6 +47,33 @@ def test_the_difference_is_that_of_scikit_learn(digits: int) -> None:
         [roc_auc_score(pair.y, a) - roc_auc_score(pair.y, b) for a, b in zip(pair.first, pair.second, strict=True)]
     )
     assert one(pair, resamples=10).mean == pytest.approx(expected)
+
+
+def test_a_difference_of_rmse_is_that_of_scikit_learn() -> None:
+    random = np.random.default_rng(3)
+    y = random.normal(size=(60, 2))
+    sides = [tuple(y + scale * random.normal(size=y.shape) for _ in range(2)) for scale in (0.5, 1.0)]
+    y[::7, 1] = np.nan
+    pair = Pair("rmse", y, np.arange(60), "toy", (0, 1), *sides)
+
+    def rmse(values: Array, weight: Array) -> float:
+        return float(
+            np.mean(
+                [
+                    root_mean_squared_error(y[known, column], values[known, column], sample_weight=weight[known])
+                    for column in range(2)
+                    if (known := ~np.isnan(y[:, column])).any()
+                ]
+            )
+        )
+
+    weights = random.integers(0, 4, (4, 60)).astype(np.float32)
+    for weight, found in zip(weights, contrast(pair, weights), strict=True):
+        each = [rmse(a, weight) - rmse(b, weight) for a, b in zip(*sides, strict=True)]
+        assert found == pytest.approx(np.mean(each), abs=1e-6)
+    whole = one(pair, resamples=200)
+    assert whole.high < 0, "the first row is better, that is, lower"
+    assert whole.to_dict()["mean"] == pytest.approx(whole.mean), "in units of RMSE, not in points"
 
 
 def test_a_resample_is_that_of_scikit_learn() -> None:

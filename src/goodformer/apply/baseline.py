@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.engine.blend import member_run
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
-from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+from goodformer.spec import METRIC_NAMES, SPLIT_NAMES, worth
 
 BASELINES = ("forest", "linear")
 
@@ -58,11 +59,11 @@ def fit_baselines(
             found = "" if value is None else f", {METRIC_NAMES[metric]} {value:.3f} on {SPLIT_NAMES['val']}"
             watch(f"baseline {name}{found} ({time.perf_counter() - start:.1f} s)")
 
-    def worth(name: str) -> tuple[float, float]:
-        val, id_val = (rows[name]["splits"][split][metric] for split in ("val", "id_val"))
-        return (-1.0 if val is None else val, -1.0 if id_val is None else id_val)
+    def values(name: str) -> list[float]:
+        found = [rows[name]["splits"][split][metric] for split in ("val", "id_val")]
+        return [-math.inf if value is None else worth(metric, value) for value in found]
 
-    return {"best": max(rows, key=worth), "rows": rows}
+    return {"best": max(rows, key=values), "rows": rows}
 
 
 def _row(run: Run) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def verdict(report: Mapping[str, Any]) -> str:
         return ""
     name = baseline["best"]
     own, other = (splits["val"].get(metric) for splits in (report["splits"], baseline["rows"][name]["splits"]))
-    if own is None or other is None or other <= own:
+    if own is None or other is None or worth(metric, other) <= worth(metric, own):
         return ""
     return (
         f"the baseline {name} is better than {report['method']} on {SPLIT_NAMES['val']} "

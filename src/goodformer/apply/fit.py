@@ -18,11 +18,12 @@ from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
 from goodformer.data.molecule import VERSION as READER
+from goodformer.data.readers.labels import TaskChoice
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
-from goodformer.engine.run import train
+from goodformer.engine.run import check_method, train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS
@@ -31,12 +32,15 @@ from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
 from goodformer.spec import SPLIT_NAMES
 from goodformer.transforms.environments import MOLECULE
+from goodformer.uncertainty.intervals import LEVEL
 
-AUTO, GOODFORMER, MOLECULES = "auto", "goodformer", "molecules"
-"""The choice of `choose_method`; a method; its preset for molecules."""
-STEPS, MOLECULE_STEPS = 3000, 600
-"""Training steps by default, and with codes of atom environments, which are learnt fast; on few graphs that is many
-epochs."""
+AUTO, GOODFORMER = "auto", "goodformer"
+MOLECULES, MEASURED = "molecules", "measured"
+"""Presets of GOODFormer for molecules and for measured values."""
+STEPS = 3000
+"""Training steps by default: on few graphs that is many epochs."""
+CODE_STEPS = {MOLECULES: 600, MEASURED: 1500}
+"""Training steps with codes of environments, which are learnt fast."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
 PERFECT_EPOCHS, PERFECT_STEPS = 5, 200
@@ -65,6 +69,7 @@ class OwnFile:
         val: File of OOD validation rows, if they are not in the first file.
         test: File of OOD test rows, if they are not in the first file.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
+        task: Whether targets are classes or measured values, see `goodformer.data.readers.labels.read_labels`.
     """
 
     path: Path
@@ -75,6 +80,7 @@ class OwnFile:
     val: Path | None = None
     test: Path | None = None
     standardise: str = "none"
+    task: TaskChoice = "auto"
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -89,11 +95,12 @@ class OwnFile:
             "val": str(self.val or ""),
             "test": str(self.test or ""),
             "standardise": self.standardise,
+            "task": self.task,
         }
 
     def load(self) -> LabelledFile:
         """Read the data."""
-        more = (self.val, self.test, self.standardise)
+        more = (self.val, self.test, self.standardise, self.task)
         return load_table(self.path, self.smiles, self.target, self.split, self.seed, *more)
 
 
@@ -174,6 +181,9 @@ def fit_file(
             "split": table.split.by,
             "counts": table.split.counts(),
             "distance": distance_report(table.split, collection, labels.y),
+            "task": labels.task.kind,
+            "scale": list(benchmark.task.scale),
+            "coverage": {"level": LEVEL, "splits": fitted.coverage(benchmark.splits) if labels.task.measured else {}},
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "baseline": baselines,
@@ -213,7 +223,7 @@ def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: 
 
     Molecules get a blend of GOODFormer, a forest and a linear model, which was better on validation than any of the
     three alone (docs/own-data.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
-    GOODFormer reads codes of atom environments if the graphs are molecules.
+    GOODFormer reads codes of environments if the graphs are molecules or the labels measured values.
 
     Args:
         benchmark: The data.
@@ -225,7 +235,9 @@ def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: 
     if method == AUTO:
         method = BLEND if molecular and model is None and preset is None else GOODFORMER
     if preset is None:
-        preset = MOLECULES if molecular and method in (GOODFORMER, BLEND) and model in (None, GOODFORMER) else "default"
+        ours = method in (GOODFORMER, BLEND) and model in (None, GOODFORMER)
+        kinds = ((benchmark.task.measured, MEASURED), (molecular, MOLECULES))
+        preset = next((name for suits, name in kinds if ours and suits), "default")
     return method, preset
 
 
@@ -239,7 +251,8 @@ def fit_benchmark(
 
 
 def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
-    """Raise, before training, if no graphs are left to choose the epoch or to calibrate."""
+    """Raise, before training, if the method does not suit the task, or no graphs are left to choose or to calibrate."""
+    check_method(config, benchmark.task)
     for split in ("id_val", RULES[config.training.selection]):
         if split is not None and not len(benchmark.splits[split]):
             rows = counted(sum(map(len, benchmark.splits.values())), "usable row")
@@ -256,7 +269,7 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
 
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. The preset for molecules trains for fewer steps and keeps its decaying rate. A run also ends once the
+    that point. Presets with codes train for fewer steps and keep their decaying rate. A run also ends once the
     selection metric has been perfect for some time. Weights are averaged over at most one epoch, so that the average
     does not contain the first steps.
 
@@ -268,8 +281,8 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
     if config.training.epochs == 1 or "training.epochs" in given:
         return []
     steps = max(math.ceil(len(train) / config.training.batch_size), 1)
-    quick = config.preset == MOLECULES
-    wanted, least = (MOLECULE_STEPS, 3) if quick else (STEPS, 10)
+    quick = config.preset in CODE_STEPS
+    wanted, least = (CODE_STEPS[config.preset], 3) if quick else (STEPS, 10)
     epochs = min(max(math.ceil(wanted / steps), least), MOST_EPOCHS)
     decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
     return [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,7 +57,7 @@ def predict_file(
         model: A fitted model.
         path: Rows to predict, see `goodformer.data.readers.rows.read_blocks`.
         out: Where to write them; the extension sets the format (csv, tsv, parquet, json, jsonl).
-        level: Level of conformal sets, for example 0.9; no sets by default.
+        level: Level of conformal sets or intervals, for example 0.9; none by default.
         smiles: Column of the SMILES; by default that of the training file.
         size: Rows per block; it does not change the predictions.
         watch: Called with the number of finished rows.
@@ -179,24 +179,12 @@ class Answers:
 
 
 def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:
-    """Return class, probabilities, domain score, spread and conformal set, one value per graph; None has no graphs."""
-    several = model.task.kind == "binary" and model.task.outputs > 1
-    if answer is None:
-        none = torch.zeros(0, model.task.outputs)
-        codes = none.argmax(-1) if model.task.kind == "multiclass" else none.long()
-        answer = Predictions(none, none, codes, None, spread=none[:, 0] if model.members > 1 else None)
-        if model.uncertainty:
-            answer = replace(answer, calibrated=none, domain_score=none[:, 0], outside=none[:, 0].bool())
-    shares, columns = answer.best_probabilities, {}  # (B, C)
-    if several:
-        for place, (target, names) in enumerate(model.classes.items()):
-            columns[f"{target}_predicted"] = [names[code] for code in answer.classes[:, place].tolist()]
-            columns[f"{target}_p_{names[1]}"] = _rounded(shares[:, place])
-    else:
-        (names,) = model.classes.values()
-        shares = torch.cat((1 - shares, shares), 1) if model.task.kind == "binary" else shares
-        columns["predicted"] = [names[code] for code in answer.classes.flatten().tolist()]
-        columns |= {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(names)}
+    """Return what a model says of graphs, one value per graph; None has no graphs.
+
+    These are class and probabilities, or values; domain score, spread, and conformal sets, or ends of intervals.
+    """
+    answer = model.empty() if answer is None else answer
+    columns = _value_columns(model, answer) if model.task.measured else _class_columns(model, answer)
     if answer.domain_score is not None and answer.outside is not None:
         columns["domain_score"] = _rounded(answer.domain_score)
         columns["outside"] = answer.outside.tolist()
@@ -206,12 +194,57 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
         return columns
     if model.uncertainty is None:
         raise InputError("this model has no conformal sets; fit it with goodformer fit, or leave --sets out.")
-    if several:
+    if model.task.measured:
+        return columns | _interval_columns(model, answer, level)
+    if len(model.classes) > 1:
         raise InputError("conformal sets need a model with one target; this one has several. Leave --sets out.")
+    (names,) = model.classes.values()
     inside = model.uncertainty.sets(answer.logits, level)  # (B, C), or (B, 1, 2) for a binary target
     rows = inside.reshape(len(answer), len(names)).tolist()
     columns["set"] = ["|".join(name for name, held in zip(names, row, strict=True) if held) for row in rows]
     return columns
+
+
+def _class_columns(model: FittedModel, answer: Predictions) -> Columns:
+    """Return class and probabilities of each target."""
+    shares, columns = answer.best_probabilities, {}  # (B, C)
+    if len(model.classes) > 1:
+        for place, (target, names) in enumerate(model.classes.items()):
+            columns[f"{target}_predicted"] = [names[code] for code in answer.classes[:, place].tolist()]
+            columns[f"{target}_p_{names[1]}"] = _rounded(shares[:, place])
+        return columns
+    (names,) = model.classes.values()
+    shares = torch.cat((1 - shares, shares), 1) if model.task.kind == "binary" else shares
+    columns["predicted"] = [names[code] for code in answer.classes.flatten().tolist()]
+    return columns | {f"p_{name}": _rounded(shares[:, place]) for place, name in enumerate(names)}
+
+
+def _value_columns(model: FittedModel, answer: Predictions) -> Columns:
+    """Return the predicted value of each measured target."""
+    assert answer.values is not None
+    return {f"{prefix}predicted": _digits(answer.values[:, place]) for place, prefix in enumerate(_prefixes(model))}
+
+
+def _interval_columns(model: FittedModel, answer: Predictions, level: float) -> Columns:
+    """Return lower and upper end of the interval of each measured target; empty where it is unbounded."""
+    assert model.uncertainty is not None
+    assert answer.hardness is not None
+    ends = model.uncertainty.intervals(answer.logits, answer.hardness, level)  # (B, T, 2)
+    return {
+        f"{prefix}{name}": _digits(ends[:, place, side])
+        for place, prefix in enumerate(_prefixes(model))
+        for side, name in enumerate(("lower", "upper"))
+    }
+
+
+def _prefixes(model: FittedModel) -> list[str]:
+    """Return what the columns of each target start with: its name if there are several."""
+    return [f"{target}_" for target in model.classes] if len(model.classes) > 1 else [""]
+
+
+def _digits(values: Tensor) -> list[float | None]:
+    """Return measured values with seven significant digits, None where they are not finite."""
+    return [float(f"{value:.7g}") if math.isfinite(value) else None for value in values.double().tolist()]
 
 
 def _rounded(values: Tensor) -> list[float]:

@@ -52,7 +52,7 @@ def split_file(
     collection = rows.collection
     labels = read_labels(pick(rows.columns, target, str(path))) if target else None
     y = None if labels is None else labels.y
-    split, note = rows.split(how, y, seed)
+    split, note = rows.split(how, None if labels is None else labels.strata, seed)
     notes = (
         *reading_notes(path, smiles),
         *(labels.notes if labels else ()),

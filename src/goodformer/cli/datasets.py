@@ -10,7 +10,7 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.errors import InputError
-from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+from goodformer.spec import METRIC_NAMES, REGRESSION, SPLIT_NAMES
 
 LONG = 32
 """Characters of a domain's name that a table shows."""
@@ -93,7 +93,9 @@ def show_one(
         typer.echo(card["hint"])
         return
     _show_splits(card)
-    _show_few(card["by_domain"]) if card["by_domain"] is not None else _show_many(card["over_domains"])
+    measured = card["task"]["kind"] == REGRESSION
+    few = card["by_domain"] is not None
+    _show_few(card["by_domain"], measured) if few else _show_many(card["over_domains"], measured)
     if card["notes"]:
         typer.echo(f"How it differs from the published data\n{_block(card['notes'])}")
     if card["picture"]:
@@ -140,16 +142,27 @@ def _block(text: str) -> str:
 
 def _show_splits(card: dict[str, Any]) -> None:
     """Print one row per split: sizes, class balance, number of domains and how many of its graphs are in-domain."""
-    rows = []
+    rows, task = [], card["task"]
+    measured = task["kind"] == REGRESSION
+    shares = _numbers if measured else _percents
     for split, row in card["statistics"].items():
         domains = row.get("domains") or {}
         found = (row.get(key) for key in ("mean_nodes", "max_nodes", "mean_edges"))
         sizes = (None if size is None else round(size) for size in found)
-        balance, seen = _percents(row.get("class_balance", [])), _percents([card["seen_in_training"][split]])
+        balance, seen = shares(row.get("class_balance", [])), _percents([card["seen_in_training"][split]])
         rows.append([SPLIT_NAMES[split], row["graphs"], *sizes, balance, domains.get("number", len(domains)), seen])
-    columns = ["split", "graphs", "nodes", "max", "edges", "balance %", "domains", "seen %"]
-    task = card["task"]
-    outputs = f"{task['outputs']} {'classes' if task['kind'] == 'multiclass' else 'binary target(s)'}"
+    columns = [
+        "split",
+        "graphs",
+        "nodes",
+        "max",
+        "edges",
+        "mean value" if measured else "balance %",
+        "domains",
+        "seen %",
+    ]
+    kinds = {"multiclass": "classes", "binary": "binary target(s)", REGRESSION: "measured target(s)"}
+    outputs = f"{task['outputs']} {kinds[task['kind']]}"
     title = (
         f"splits under these settings: domain {card['domain']}, shift {card['shift']}; {outputs}, "
         f"{METRIC_NAMES[task['metric']]}; {card['num_envs']} training environment(s)"
@@ -161,13 +174,15 @@ def _show_splits(card: dict[str, Any]) -> None:
     output.table(columns, rows, title=title, note=note)
 
 
-def _show_few(rows: list[dict[str, Any]]) -> None:
+def _show_few(rows: list[dict[str, Any]], measured: bool) -> None:
     """Print one row per domain of each split."""
-    shown = [[SPLIT_NAMES[row["split"]], row["domain"], row["graphs"], _percents(row["class_balance"])] for row in rows]
-    output.table(["split", "domain", "graphs", "balance %"], shown, title="class balance by domain")
+    shares = _numbers if measured else _percents
+    shown = [[SPLIT_NAMES[row["split"]], row["domain"], row["graphs"], shares(row["class_balance"])] for row in rows]
+    what = ("mean value", "mean value by domain") if measured else ("balance %", "class balance by domain")
+    output.table(["split", "domain", "graphs", what[0]], shown, title=what[1])
 
 
-def _show_many(splits: dict[str, dict[str, Any]]) -> None:
+def _show_many(splits: dict[str, dict[str, Any]], measured: bool) -> None:
     """Print one row per split: the sizes of its domains, and how the class balance varies over them."""
     from goodformer.data.cards import COUNTED
 
@@ -178,14 +193,21 @@ def _show_many(splits: dict[str, dict[str, Any]]) -> None:
 
     rows = []
     for split, row in splits.items():
-        quartiles = "; ".join(_percents(points) for points in row.get("balance_quartiles", [])) or None
+        shares = _numbers if measured else _percents
+        quartiles = "; ".join(shares(points) for points in row.get("balance_quartiles", [])) or None
         ends = (end(row.get("largest")), end(row.get("smallest")))
         rows.append([SPLIT_NAMES[split], row["domains"], *ends, row.get("counted", 0), quartiles])
-    columns = ["split", "domains", "largest", "smallest", "counted", "quartiles %"]
-    note = f"quartiles: of each balance over the counted domains, those with at least {COUNTED} graphs"
-    output.table(columns, rows, title="class balance over domains", note=note)
+    columns = ["split", "domains", "largest", "smallest", "counted", "quartiles" if measured else "quartiles %"]
+    what = "mean value" if measured else "balance"
+    note = f"quartiles: of each {what} over the counted domains, those with at least {COUNTED} graphs"
+    output.table(columns, rows, title=f"{what if measured else 'class balance'} over domains", note=note)
 
 
 def _percents(shares: list[float | None]) -> str:
     """Return shares as percentages on one line."""
     return " / ".join("-" if share is None else f"{100 * share:.3g}" for share in shares)
+
+
+def _numbers(values: list[float | None]) -> str:
+    """Return measured values on one line."""
+    return " / ".join("-" if value is None else f"{value:.3g}" for value in values)

@@ -59,7 +59,8 @@ def command(
 
       {"edges": [[0, 1], [1, 2], [2, 0]], "num_nodes": 3}
 
-    Fidelity is the drop in probability without the chosen edges, and with them alone, compared with random edges.
+    Fidelity is the drop in probability (or the change of a measured value) without the chosen edges, and with them
+    alone, compared with random edges.
     """
     with output.working():
         options.limit_threads(threads)
@@ -104,11 +105,14 @@ def _show(report: dict[str, Any]) -> None:
     output.notes(report)
     fidelity, agreement = report["fidelity"] or {}, report.get("agreement") or {}
     if fidelity.get("removed") is not None:
+        said = "the uncalibrated probability drops by"
+        if not any(report["classes"].values()):
+            said = "the predicted value changes, in training standard deviations, by"
         words = (
-            "fidelity: the uncalibrated probability drops by {removed:.3f} without the chosen edges "
+            "fidelity: {said} {removed:.3f} without the chosen edges "
             "(random: {random_removed:.3f}) and by {kept:.3f} with these edges alone (random: {random_kept:.3f})"
         )
-        typer.echo(words.format(**fidelity))
+        typer.echo(words.format(said=said, **fidelity))
     if agreement.get("correlation") is not None:
         words = "agreement between seeds: rank correlation of edge scores {correlation:.3f}, overlap of chosen edges "
         typer.echo((words + "{overlap:.3f} (by chance {chance:.3f})").format(**agreement))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import check_name
 
 
 def command(
@@ -28,6 +29,13 @@ def command(
     val: options.ValFile = None,
     test: options.TestFile = None,
     standardise: options.Standardise = "none",
+    task: Annotated[
+        str,
+        typer.Option(
+            help="Kind of target: classification, regression (measured values), or auto: numbers with decimals or more "
+            "than 20 different numbers are measured values."
+        ),
+    ] = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[
         str,
@@ -67,6 +75,7 @@ def command(
       goodformer fit assays.parquet -t toxic -t soluble --split column:year -o tox
       goodformer fit graphs.jsonl --target label --split size -o mine
       goodformer fit bace.csv --target Class --members 3 -o bace
+      goodformer fit solubility.csv --target logS -o logS
       goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
@@ -78,9 +87,11 @@ def command(
     with output.working():
         from goodformer.apply.fit import OwnFile, fit_file
         from goodformer.config.run import Hardware
+        from goodformer.data.readers.labels import TaskChoice
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise)
+        check_name("task", task, get_args(TaskChoice))
+        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise, cast(TaskChoice, task))
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
         shown: list[str] = []
 
@@ -125,11 +136,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         ]
         for split, name in SPLIT_NAMES.items()
     ]
-    meaning = "accuracy: share of rows whose class is predicted correctly"
-    if metric != "accuracy":
-        first, second = ("the first", "the second class") if len(classes) > 1 else next(iter(classes.values()))
-        mean = ", averaged over targets" if len(classes) > 1 else ""
-        meaning = f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
+    meaning = _meaning(report)
     rule = describe_selection(report["selection"], report["splits"], metric)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
@@ -143,8 +150,12 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.table(columns, rows, title=title, note=f"{meaning}\n{chosen}")
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
-    targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in classes.items())
+    targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
+    for split, found in report["coverage"]["splits"].items():
+        level, share = report["coverage"]["level"], found["coverage"]
+        words = f"{level:.0%} intervals hold {share:.0%} of the values of {SPLIT_NAMES[split]}"
+        typer.echo(f"{words}; mean width {found['width']:.3g}" if found["width"] else words)
     if report["distance"].get("sentence"):
         typer.echo(report["distance"]["sentence"])
     output.problems(report)
@@ -153,3 +164,23 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     typer.echo(
         f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
     )
+
+
+def _meaning(report: dict[str, Any]) -> str:
+    """Return what the metric says, in one line, and further metrics of measured values in a second one."""
+    from goodformer.spec import FURTHER_METRICS, SPLIT_NAMES
+
+    metric, classes = report["metric"], report["classes"]
+    several = len(classes) > 1
+    if metric == "accuracy":
+        return "accuracy: share of rows whose class is predicted correctly"
+    if metric == "rocauc":
+        first, second = ("the first", "the second class") if several else next(iter(classes.values()))
+        mean = ", averaged over targets" if several else ""
+        return f"ROC-AUC: probability that a row of {second} is ranked above a row of {first}{mean}; 0.5 is chance"
+    unit = "training standard deviations, averaged over targets" if several else f"the units of {next(iter(classes))}"
+    ignorant = 1.0 if several else report["scale"][0]
+    found = report["splits"]["test"]
+    more = ", ".join(f"{name} {found[key]:.3f}" for key, name in FURTHER_METRICS.items() if found.get(key) is not None)
+    said = f"RMSE: root mean squared error in {unit}; predicting the training mean gives about {ignorant:.3g}"
+    return f"{said}\n{SPLIT_NAMES['test']}: {more}" if more else said

@@ -22,7 +22,9 @@ def command(
     smiles: options.SmilesAsTrained = None,
     sets: Annotated[
         float | None,
-        typer.Option(min=0.5, max=0.999, help="Also write conformal sets with this coverage."),
+        typer.Option(
+            min=0.5, max=0.999, help="Also write conformal sets, or intervals of measured values, with this coverage."
+        ),
     ] = None,
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
@@ -30,7 +32,7 @@ def command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Predict every row of a file: class, calibrated probabilities, and whether it is outside the training domain.
+    """Predict every row of a file: class and calibrated probabilities, or value, and whether it is outside the domain.
 
     [bold]Examples[/bold]
 

@@ -97,7 +97,9 @@ def _show(report: dict[str, Any]) -> None:
 
 
 def _shares(classes: dict[str, list[str]]) -> str:
-    """Return whose shares are shown: all classes, or the second class of each binary target."""
+    """Return what is shown: shares of all classes or of the second class of each binary target, or means of values."""
+    if classes and not any(classes.values()):
+        return f"mean of {', '.join(classes)}"
     pairs = [(target, names[1]) for target, names in classes.items() if len(names) == 2]
     if not pairs:
         return f"shares of {', '.join([name for names in classes.values() for name in names][:SHOWN])}"

@@ -16,7 +16,10 @@ from goodformer.errors import InputError
 _ENVIRONMENTS: dict[str, Any] = {"environments": 0, "environment_table": 2048, "environment_dropout": 0.0}
 
 ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("dataset", "table"): {"val": "", "test": "", "val_sha256": "", "test_sha256": "", "standardise": "none"},
+    ("dataset", "table"): {
+        **{"val": "", "test": "", "val_sha256": "", "test_sha256": "", "standardise": "none"},
+        "task": "auto",
+    },
     ("training", None): {
         "sampling": "uniform",
         "optimizer": "adam",

@@ -24,6 +24,8 @@ DATASETS: Registry[Benchmark] = Registry(
         "drugood": "goodformer.data.benchmarks.drugood:drug_ood",
         "bace": "goodformer.data.benchmarks.moleculenet:bace",
         "bbbp": "goodformer.data.benchmarks.moleculenet:bbbp",
+        "esol": "goodformer.data.benchmarks.moleculenet:esol",
+        "lipophilicity": "goodformer.data.benchmarks.moleculenet:lipophilicity",
         "molecule-rules": "goodformer.data.benchmarks.rules:molecule_rules",
         "good-sst2": "goodformer.data.benchmarks.sentence:good_sst2",
         "good-twitter": "goodformer.data.benchmarks.sentence:good_twitter",

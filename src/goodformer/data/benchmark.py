@@ -14,6 +14,7 @@ from goodformer.data.cache import cached
 from goodformer.data.cards import FEW
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
+from goodformer.data.readers.labels import check_varies
 from goodformer.errors import InputError
 from goodformer.spec import SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import VERSIONS, encode, parse_encoding
@@ -51,7 +52,6 @@ class Benchmark:
     domain_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "task", replace(self.task, num_envs=self.num_envs))
         if set(self.splits) != set(SPLITS):
             raise InputError(f"{self.name} has the splits {', '.join(self.splits)}; give exactly {', '.join(SPLITS)}.")
         for split, graphs in self.splits.items():
@@ -71,6 +71,7 @@ class Benchmark:
         if self.features.edge.kind != "constant":
             _check_codes(train.edge["attr"], self.features.edge, f"edge_attr of {where}")
         _check_classes(train.graph["y"], self.task, self.name)
+        object.__setattr__(self, "task", replace(_standardised(self.task, train.graph["y"]), num_envs=self.num_envs))
 
     def with_encodings(self, encodings: Sequence[str]) -> Benchmark:
         """Return the benchmark with encodings, each given as ``name:width``, attached to its graphs."""
@@ -104,6 +105,7 @@ def _statistics(graphs: GraphSet, task: Task) -> dict[str, Any]:
     if len(graphs) == 0:
         return {"graphs": 0}
     y, sizes = graphs.graph["y"], graphs.sizes
+    # the mean of measured values is their balance: where the values of a split lie
     shares = y.bincount(minlength=task.outputs) / len(y) if task.kind == "multiclass" else y.nanmean(0)
     return {
         "graphs": len(graphs),
@@ -160,6 +162,10 @@ def _check_labels(y: Tensor | None, task: Task, where: str) -> None:
         return
     if not y.is_floating_point() or y.dim() != 2 or y.shape[1] != task.outputs:
         raise InputError(f"{where} has y of shape {tuple(y.shape)} and {y.dtype}; give floats (B, {task.outputs}).")
+    if task.measured:
+        if bool(y.isinf().any()):
+            raise InputError(f"{where} has an infinite target; give finite numbers, or NaN for missing ones.")
+        return
     if not bool((y.isnan() | (y == 0) | (y == 1)).all()):
         raise InputError(f"{where} has a binary target that is not 0, 1 or NaN (missing); recode y.")
 
@@ -173,7 +179,11 @@ def _check_envs(env: Tensor | None, num_envs: int | None, where: str) -> None:
 
 
 def _check_classes(y: Tensor, task: Task, where: str) -> None:
-    """Raise an error unless every class, or both values of every binary target, occur in training."""
+    """Raise an error unless every class, both values of every binary target, or two measured values are in training."""
+    if task.measured:
+        for place, values in enumerate(y.T):
+            check_varies(values, f"{place} of {where}")
+        return
     if task.kind == "multiclass":
         missing = (y.bincount(minlength=task.outputs) == 0).nonzero().flatten().tolist()
     else:
@@ -181,3 +191,15 @@ def _check_classes(y: Tensor, task: Task, where: str) -> None:
     if missing:
         what = "class" if task.kind == "multiclass" else "both values of target"
         raise InputError(f"{where} lacks {what} {missing[0]} in training; add such graphs or remove it from the task.")
+
+
+def _standardised(task: Task, y: Tensor) -> Task:
+    """Return a task with mean and standard deviation of its measured targets in training, others unchanged."""
+    if not task.measured or task.scale:
+        return task
+    columns = [values[~values.isnan()].double() for values in y.T]
+    return replace(
+        task,
+        centre=tuple(float(one.mean()) for one in columns),
+        scale=tuple(float(one.std(correction=0)) for one in columns),
+    )

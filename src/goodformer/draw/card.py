@@ -73,8 +73,12 @@ def card_figure(bench: Benchmark) -> Figure:
         _draw_sizes(left, bench)
     else:
         _draw_domains(left, bench)
-    _draw_balance(middle, bench)
-    _draw_balance_by_domain(right, bench)
+    if bench.task.measured:
+        _draw_values(middle, bench)
+        _draw_domain_means(right, bench)
+    else:
+        _draw_balance(middle, bench)
+        _draw_balance_by_domain(right, bench)
     return figure
 
 
@@ -89,11 +93,19 @@ def _draw_samples(top: SubFigure, bench: Benchmark) -> None:
         block.suptitle(f"{SPLIT_NAMES[split]}: {len(graphs):,} graphs", fontsize=TITLE, color=colour, weight="bold")
         for axes, number in zip(block.subplots(1, count), chosen(graphs, count), strict=False):
             _draw_graph(axes, graphs[number], bench)
-            label, nodes = int(_first_label(graphs)[number]), int(graphs.sizes[number])
-            kind = "class" if bench.task.kind == "multiclass" else "label"
+            nodes = int(graphs.sizes[number])
             own = "" if bench.domain in SIZED else f"{_short_name(bench, int(domains_of(graphs)[number]))}\n"
-            caption = f"{own}{kind} {'unknown' if label < 0 else label}, {nodes} nodes"
+            caption = f"{own}{_label(bench, graphs, number)}, {nodes} nodes"
             axes.set_xlabel(caption, fontsize=SMALL, color=INK)
+
+
+def _label(bench: Benchmark, graphs: GraphSet, number: int) -> str:
+    """Return the first label of a graph in words."""
+    if bench.task.measured:
+        value = float(graphs.graph["y"][number, 0])
+        return "value unknown" if np.isnan(value) else f"value {value:.3g}"
+    label = int(_first_label(graphs)[number])
+    return f"{'class' if bench.task.kind == 'multiclass' else 'label'} {'unknown' if label < 0 else label}"
 
 
 def chosen(graphs: GraphSet, count: int) -> list[int]:
@@ -185,6 +197,34 @@ def _draw_domains(axes: Axes, bench: Benchmark) -> None:
     axes.set_xlabel("% of the split's graphs", fontsize=TEXT)
     _finish(axes, f"domain: {bench.domain}", under)
     _legend(axes, SPLIT_PATCHES)
+
+
+# Measured values ------------------------------------------------------------------------------------------------------
+
+
+def _draw_values(axes: Axes, bench: Benchmark) -> None:
+    """Draw the distribution of the first target in each of the five splits."""
+    values = {split: class_values(bench.splits[split], bench.task)[:, 0] for split in SPLIT_NAMES}
+    _draw_value_boxes(axes, {split: column for split, column in values.items() if len(column)}, "graphs")
+    _finish(axes, "values by split")
+
+
+def _draw_domain_means(axes: Axes, bench: Benchmark) -> None:
+    """Draw the distribution of the mean value of domains in the splits."""
+    means = {split: shares_by_domain(bench.splits[split], bench.task)[2][:, 0] for split in SAMPLES}
+    _draw_value_boxes(axes, means, "domains")
+    _finish(axes, "mean value of each domain")
+
+
+def _draw_value_boxes(axes: Axes, values: dict[str, Floats], what: str) -> None:
+    """Draw one box per split over values without the missing ones."""
+    known = {split: column[~np.isnan(column)] for split, column in values.items()}
+    boxes = axes.boxplot(list(known.values()), orientation="horizontal", widths=0.6, patch_artist=True, **STYLE)
+    for box, split in zip(boxes["boxes"], known, strict=True):
+        box.set(facecolor=palette.SPLITS[split], alpha=0.55)
+    names = [f"{SPLIT_NAMES[split]}\n{len(column):,} {what}" for split, column in known.items()]
+    axes.set_yticks(np.arange(len(names)) + 1, names, fontsize=TEXT)
+    axes.invert_yaxis()
 
 
 # Classes --------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,7 +24,7 @@ from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
-from goodformer.methods.base import Method, class_scores, mean_loss
+from goodformer.methods.base import Method, link, mean_loss, standardised
 from goodformer.methods.blend import Blend
 from goodformer.spec import SPLITS, Task
 
@@ -74,7 +76,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
         measured[split] = measure(task, [outputs])
         kept[split] = logits_in_order(outputs, ready.splits[split], task)
     entry = predictions.keep(
-        run.folder / PREDICTED, {split: kept[split] for split in predictions.KEPT}, benchmark.splits
+        run.folder / PREDICTED, {split: kept[split] for split in predictions.KEPT}, benchmark.splits, task
     )
     summaries = [one.summary or {} for one in trained]
     record = {
@@ -124,18 +126,21 @@ def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256) -> None:
     if int((~y.isnan()).sum()) < FEWEST or not bool(logits.isfinite().all()):
         return
     labels = y.double() if y.is_floating_point() else y
+    kinds = [type(part) for part in blend.parts]
+    prior = torch.tensor([1 / kinds.count(kind) for kind in kinds], dtype=torch.double) / len(set(kinds))
+    if blend.task.measured:
+        blend.weights.copy_(mean_weights(logits, standardised(blend.task, labels), prior))
+        return
     for place, z in enumerate(logits):
         risks = [float(mean_loss(blend.task, z / t, labels)) for t in TEMPERATURES]
         blend.temperatures[place] = TEMPERATURES[risks.index(min(risks))]
     scaled = logits / blend.temperatures[:, None, None]
-    kinds = [type(part) for part in blend.parts]
-    prior = torch.tensor([1 / kinds.count(kind) for kind in kinds], dtype=torch.double) / len(set(kinds))
     blend.weights.copy_(mixture_weights(likelihoods(blend.task, scaled, labels), prior))
 
 
 def likelihoods(task: Task, logits: Tensor, y: Tensor) -> Tensor:
     """Return the probability of each known label under each member (M, L), from logits (M, B, C)."""
-    p = class_scores(task, logits)
+    p = link(task, logits)
     if task.kind == "multiclass":
         return p.gather(2, y.expand(len(p), -1)[..., None])[..., 0]
     known = ~y.isnan()  # (B, C)
@@ -157,6 +162,37 @@ def mixture_weights(likelihood: Tensor, prior: Tensor) -> Tensor:
         joint = weights[:, None] * likelihood.clamp(min=1e-12)
         weights = ((joint / joint.sum(0)).sum(1) + EQUAL * prior) / (labels + EQUAL)
     return weights
+
+
+def mean_weights(values: Tensor, y: Tensor, prior: Tensor) -> Tensor:
+    """Return the weights (M,) of a weighted mean that minimise its squared error, with the prior of `mixture_weights`.
+
+    The objective is that of a normal distribution around the mean whose variance is the error with the prior's weights:
+    sum_l (sum_k w_k z_kl - y_l)^2 / (2 s^2) - EQUAL sum_k prior_k log w_k. It is convex in w.
+
+    Args:
+        values: Standardised predictions of each member, (M, B, T).
+        y: Standardised labels (B, T), NaN for missing ones.
+        prior: Weights without any label, (M,); their sum is 1.
+    """
+    from scipy.optimize import minimize
+
+    known = ~y.isnan()
+    error = values[:, known] - y[known]  # (M, L)
+    gram, labels = (error @ error.T).numpy(), error.shape[1]  # w'Gw is the squared error, since the weights sum to 1
+    start = prior.numpy()
+    variance = max(float(start @ gram @ start) / labels, 1e-12)
+
+    def objective(logits: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        w = np.exp(logits - logits.max())
+        w /= w.sum()
+        slope = gram @ w / variance  # by w
+        value = float(w @ gram @ w) / (2 * variance) - EQUAL * float(start @ np.log(w.clip(1e-300)))
+        return value, w * (slope - w @ slope) - EQUAL * (start - w)
+
+    found = minimize(objective, np.log(start), jac=True, method="L-BFGS-B", bounds=[(-12.0, 12.0)] * len(start)).x
+    w = np.exp(found - found.max())
+    return torch.from_numpy(w / w.sum())
 
 
 def _plain(part: Any) -> Method:

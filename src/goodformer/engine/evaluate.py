@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.engine.batches import evaluation_batches
 from goodformer.engine.precision import edge_auc, graph_precision, node_scores
 from goodformer.errors import InputError
-from goodformer.methods.base import Method, Prediction, mean_loss
+from goodformer.methods.base import Method, Prediction, link, mean_loss
 from goodformer.spec import Task
 
 Metrics = dict[str, float | None]
@@ -26,6 +27,8 @@ Outputs = dict[str, Tensor]
 def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: Tensor | None = None) -> Metrics:
     """Return the task's metric under its own name and the mean ``loss``.
 
+    Measured targets also have ``mae``, ``r2`` and ``spearman``, means over targets, and with several targets
+    ``rmse_0``, ``rmse_1``, ... for each.
     If the graphs carry edge truth and the method scores edges, the result also has ``precision_at_10`` and
     ``edge_auc``, and ``node_auc`` if they carry node truth: the score of a node is the highest of its edges. Only
     graphs with a true edge count. ``precision_at_10_logits`` ranks the edges by the method's logits instead, if it has
@@ -122,7 +125,9 @@ def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
         return {task.metric: None, "loss": None}
     logits, y = outputs["logits"].double(), outputs["y"]
     loss = mean_loss(task, logits, y.double() if y.is_floating_point() else y)
-    metrics = {task.metric: score(task, logits, y), "loss": _known(float(loss))}
+    metrics: Metrics = {task.metric: score(task, logits, y), "loss": _known(float(loss))}
+    if task.measured:
+        metrics = {**value_metrics(task, link(task, logits).numpy(), y.numpy()), "loss": metrics["loss"]}
     if "scores" in outputs:
         metrics["precision_at_10"] = _known(float(outputs["precision"].nanmean()))
         if "logit_precision" in outputs:
@@ -137,6 +142,8 @@ def score(task: Task, logits: Tensor, y: Tensor) -> float | None:
     """Return the task's metric, None if it is not defined."""
     if not bool(logits.isfinite().all()):
         return None
+    if task.measured:
+        return value_metrics(task, link(task, logits).numpy(), y.numpy())["rmse"]
     if task.metric == "rocauc":
         return rocauc(logits.numpy(), y.numpy())
     if task.kind == "multiclass":
@@ -160,6 +167,45 @@ def rocauc(logits: NDArray[np.floating], y: NDArray[np.floating]) -> float | Non
         if len(np.unique(target[known])) == 2:
             values.append(roc_auc_score(target[known], column[known]))
     return float(np.mean(values)) if values else None
+
+
+def value_metrics(task: Task, values: NDArray[np.floating], y: NDArray[np.floating]) -> Metrics:
+    """Return RMSE, MAE, R2 and Spearman's correlation of predicted values (G, T), without missing labels (NaN).
+
+    RMSE and MAE are in the units of `Task.units`, R2 compares with the mean of these labels. With several targets each
+    is the mean over the targets where it is defined, and the metrics of each target follow in its own unit.
+    """
+    rows = [_target_metrics(*columns) for columns in zip(values.T, y.T, strict=True)]
+
+    def mean(name: str) -> float | None:
+        units = task.units if name in ("rmse", "mae") else (1.0,) * len(rows)
+        known = [value / unit for row, unit in zip(rows, units, strict=True) if (value := row[name]) is not None]
+        return float(np.mean(known)) if known else None
+
+    found = {name: mean(name) for name in rows[0]}
+    if len(rows) > 1:
+        found |= {f"{name}_{place}": value for place, row in enumerate(rows) for name, value in row.items()}
+    return found
+
+
+def _target_metrics(values: NDArray[np.floating], y: NDArray[np.floating]) -> Metrics:
+    """Return the metrics of one measured target (G,); None where one is not defined."""
+    from scipy.stats import spearmanr
+
+    known = ~np.isnan(y)
+    values, y = values[known].astype(np.float64), y[known].astype(np.float64)
+    if not len(y) or not np.isfinite(values).all():
+        return dict.fromkeys(("rmse", "mae", "r2", "spearman"))
+    error, spread = values - y, float(np.square(y - y.mean()).sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of one value, or of equal values
+        rank = float(spearmanr(values, y).statistic) if len(y) > 1 else math.nan
+    return {
+        "rmse": float(np.sqrt(np.square(error).mean())),
+        "mae": float(np.abs(error).mean()),
+        "r2": 1 - float(np.square(error).sum()) / spread if spread > 0 else None,
+        "spearman": _known(rank),
+    }
 
 
 def _joined(parts: Sequence[Outputs]) -> Outputs:

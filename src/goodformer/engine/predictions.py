@@ -1,8 +1,9 @@
 """The predictions of a finished run on its held-out graphs, kept in one small file without code.
 
-A file holds, for each split in `KEPT`, the logits and labels of every graph in the order of the split, and for OOD test
-also a key of each graph. A record names the checksum of its file and a fingerprint of the graphs of each split, so two
-runs are compared graph by graph only where these are the same. Letters: G graphs, C outputs, T binary targets.
+A file holds, for each split in `KEPT`, the logits (or predicted values, see `keep`) and labels of every graph in the
+order of the split, and for OOD test also a key of each graph. A record names the checksum of its file and a fingerprint
+of the graphs of each split, so two runs are compared graph by graph only where these are the same.
+Letters: G graphs, C outputs, T targets.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from goodformer.data.graphs import GraphSet
+    from goodformer.spec import Task
 
 Floats = npt.NDArray[np.floating[Any]]
 KEPT = ("id_val", "val", "id_test", "test")
@@ -38,8 +40,8 @@ class Kept:
     """Predictions for the graphs of one split.
 
     Attributes:
-        logits: Unnormalised scores as the method returned them (G, C).
-        y: Classes (G,), or binary targets (G, T) with NaN for missing labels.
+        logits: Unnormalised scores as the method returned them (G, C), or predicted values (G, T).
+        y: Classes (G,), or binary or measured targets (G, T) with NaN for missing labels.
         graphs: A key of each graph and its label, equal for equal graphs (G,); empty where it is not stored.
     """
 
@@ -48,18 +50,27 @@ class Kept:
     graphs: npt.NDArray[np.uint32]
 
 
-def keep(path: Path, logits: Mapping[str, Tensor], splits: Mapping[str, GraphSet]) -> dict[str, Any]:
+def keep(path: Path, logits: Mapping[str, Tensor], splits: Mapping[str, GraphSet], task: Task) -> dict[str, Any]:
     """Write the predictions of a run and return the entry of its record.
+
+    For measured targets the file holds predicted values instead of logits, divided, like the labels, by `Task.units`.
 
     Args:
         path: The file.
         logits: Logits (G, C) of each split in `KEPT`, in the order of its graphs.
         splits: The graphs of these splits.
+        task: What is predicted.
     """
     arrays: dict[str, npt.NDArray[Any]] = {}
     for split in KEPT:
-        y = splits[split].graph["y"].numpy()
-        arrays[f"{split}/logits"] = logits[split].detach().cpu().numpy().astype(np.float32)
+        y, found = splits[split].graph["y"].numpy(), logits[split].detach().cpu()
+        if task.measured:
+            from goodformer.methods.base import link
+
+            arrays[f"{split}/logits"] = (link(task, found.double()).numpy() / task.units).astype(np.float32)
+            arrays[f"{split}/y"] = (y / task.units).astype(np.float32)
+            continue
+        arrays[f"{split}/logits"] = found.numpy().astype(np.float32)
         arrays[f"{split}/y"] = y.astype(np.float16 if y.dtype.kind == "f" else np.min_scalar_type(y.max(initial=0)))
     arrays[f"{KEYED}/graphs"] = graph_keys(splits[KEYED]).astype(np.uint32)
     buffer = io.BytesIO()

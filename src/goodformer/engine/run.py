@@ -17,8 +17,9 @@ from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Ru
 from goodformer.engine.training import Training
 from goodformer.engine.weights import MemberFile, ModelFile, load_weights
 from goodformer.errors import InputError
-from goodformer.methods.base import Method
-from goodformer.spec import SPLITS
+from goodformer.methods import METHODS
+from goodformer.methods.base import Method, check_task
+from goodformer.spec import SPLITS, Task
 
 WATCHED = ("train", "id_val", "val")
 """Splits that are evaluated after every epoch when the test splits are not."""
@@ -57,6 +58,7 @@ def train(
 
 def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, ModelFile]:
     """Return the method of a configuration, its initial weights drawn from the seed, and its description."""
+    check_method(config, benchmark.task)
     members = tuple(MemberFile(model=one.model, method=one.method) for one in member_configs(config))
     file = ModelFile(
         model=config.model, method=config.method, features=benchmark.features, task=benchmark.task, members=members
@@ -64,6 +66,12 @@ def build_method(config: RunConfig, benchmark: Benchmark) -> tuple[Method, Model
     with own_randomness():
         set_seed(config.seed, "weights")
         return file.build(), file
+
+
+def check_method(config: RunConfig, task: Task) -> None:
+    """Raise an error if the method of a run, or of one of its members, does not support the task."""
+    for one in member_configs(config) or (config,):
+        check_task(one.method["name"], METHODS[one.method["name"]], task)
 
 
 def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None) -> None:
@@ -95,7 +103,7 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
         outputs = collect(method, ready.splits[split], config.training.eval_batch_size)
         chosen.setdefault(split, measure(ready.task, [outputs]))
         kept[split] = logits_in_order(outputs, ready.splits[split], ready.task)
-    entry = predictions.keep(run.folder / PREDICTED, kept, benchmark.splits)
+    entry = predictions.keep(run.folder / PREDICTED, kept, benchmark.splits, benchmark.task)
     training.save_last()
     files.write_lines(run.folder / EPOCHS, training.epochs)
     summary = summarise(config, benchmark, training.epochs, training.cost, hardware, entry)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goodformer.errors import check_name
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import PERFECT, SPLIT_NAMES, worth
 
 RULES: dict[str, str | None] = {"ood_val": "val", "id_val": "id_val", "last": None}
 """The split whose metric selects the epoch under each rule; ``last`` uses none."""
@@ -49,11 +49,11 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
     if split is None:
         return len(epochs) - 1
 
-    def value(epoch: dict[str, Any], name: str, missing: float) -> float:
+    def value(epoch: dict[str, Any], name: str, sign: float) -> float:
         found = epoch.get(split, {}).get(name)
-        return missing if found is None or math.isnan(found) else float(found)
+        return -math.inf if found is None or math.isnan(found) else sign * float(found)
 
-    scores = [(value(epoch, metric, -math.inf), -value(epoch, "loss", math.inf)) for epoch in epochs]
+    scores = [(value(epoch, metric, worth(metric, 1.0)), value(epoch, "loss", -1.0)) for epoch in epochs]
     return scores.index(max(scores))
 
 
@@ -74,7 +74,9 @@ def should_stop(
         return False
     loss = epochs[selected].get(split, {}).get("loss")
     recent = [epoch.get(split, {}).get(metric) for epoch in epochs[-perfect:]]
-    return loss is not None and loss < SMALL_LOSS and all(score is not None and score >= 1 for score in recent)
+    best = worth(metric, PERFECT.get(metric, 1.0))
+    perfected = all(score is not None and worth(metric, score) >= best for score in recent)
+    return loss is not None and loss < SMALL_LOSS and perfected
 
 
 def plateau_cuts(epochs: Sequence[dict[str, Any]], rule: str, metric: str, patience: int) -> int:

@@ -52,7 +52,7 @@ class Explanation:
         if self.smiles is not None:
             record["smiles"] = self.smiles[place]
         record["label"] = label_of(graph)
-        record["predicted"] = self.answer.classes[place].tolist()
+        record["predicted"] = self.predicted(place)
         record["probabilities"] = [round(value, 6) for value in self.answer.best_probabilities[place].tolist()]
         if self.fidelity is not None:
             parts = {"whole": self.fidelity.whole, "removed": self.fidelity.removed, "kept": self.fidelity.kept}
@@ -64,9 +64,19 @@ class Explanation:
             record["edge_names"] = [[names[one], names[other]] for one, other in record["edges"]]
         return record
 
+    def predicted(self, place: int) -> Any:
+        """Return the class of one graph, or a list with that of each binary target; a value, or a list of values."""
+        if self.answer.values is None:
+            return self.answer.classes[place].tolist()
+        values = [float(f"{value:.7g}") for value in self.answer.values[place].tolist()]
+        return values[0] if len(values) == 1 else values
+
     def title(self, place: int) -> str:
         """Return name, label and prediction of one graph, and the probability if there is one target."""
         label, predicted = label_of(self.graphs[place]), self.answer.classes[place]
+        if self.answer.values is not None:
+            truth = "" if label is None else f"measured {class_name(label, self.classes)}, "
+            return f"{self.names[place]}: {truth}predicted value {class_name(self.predicted(place), self.classes)}"
         truth = "" if label is None else f"class {class_name(label, self.classes)}, "
         text = f"{self.names[place]}: {truth}predicted {class_name(predicted.tolist(), self.classes)}"
         if predicted.numel() > 1:
@@ -107,7 +117,8 @@ def explain(
     answer, scores, source = known
     found = None
     if measure:
-        found = fidelity(model.probabilities, model.task, whole, scores, k, whole=answer.probabilities)
+        said = answer.probabilities if answer.values is None else answer.values
+        found = fidelity(model.probabilities, model.task, whole, scores, k, whole=said)
     return Explanation(whole.as_given(), named, answer, scores, source, found, smiles, model.classes)
 
 
@@ -130,11 +141,14 @@ def edge_scores(
 
 
 def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:
-    """Return the name of a class code, or of several targets "target name, target name"; codes without name as is."""
+    """Return the name of a class code, or of several targets "target name, target name".
+
+    Measured values and codes without a name are shown as numbers.
+    """
     codes = value if isinstance(value, list) else [value]
     named = list(classes.items()) if len(classes) == len(codes) else [("", ())] * len(codes)
     words = [
-        "?" if code is None else names[int(code)] if 0 <= code < len(names) else f"{code:g}"
+        "?" if code is None else names[int(code)] if 0 <= code < len(names) else f"{code:.4g}"
         for code, (_, names) in zip(codes, named, strict=True)
     ]
     if len(words) == 1:

@@ -4,6 +4,8 @@
 *Kept*: only the chosen edges and their nodes stay, because isolated nodes would still be read. Encodings are computed
 for the cut graph. The same number of random edges serves as the baseline: a cut graph always differs from training
 graphs, so a drop in probability alone means little.
+
+Of a measured value, the drop is the absolute change of the predicted value in training standard deviations.
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ from torch import Tensor
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Undirected
+from goodformer.methods.base import standardised
 from goodformer.spec import Task
 
 Predict = Callable[[GraphSet], Tensor]
-"""Returns the probabilities (B, C) of graphs that carry no encodings."""
+"""Returns the probabilities or measured values (B, C) of graphs that carry no encodings."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
     """Probability of the predicted class for B graphs, whole and cut; NaN for a graph without a subgraph.
+
+    For measured targets: minus the absolute change of the predicted value, see `confidence`.
 
     Attributes:
         edges: Undirected edges of each subgraph, (B,).
@@ -126,7 +131,13 @@ def joined_scores(graphs: GraphSet, scores: Sequence[Tensor]) -> Tensor:
 
 
 def confidence(task: Task, said: Tensor, probabilities: Tensor) -> Tensor:
-    """Return the probability (B,) that ``probabilities`` (B, C) give to the prediction of ``said`` (B, C)."""
+    """Return the probability (B,) that ``probabilities`` (B, C) give to the prediction of ``said`` (B, C).
+
+    For measured targets both are values, and the result is minus their absolute difference in training standard
+    deviations, averaged over targets: 0 where nothing changed.
+    """
+    if task.measured:
+        return -(standardised(task, probabilities) - standardised(task, said)).abs().mean(1)
     if task.kind == "multiclass":
         return probabilities.gather(1, said.argmax(1, keepdim=True))[:, 0]
     return torch.where(said > 0.5, probabilities, 1 - probabilities).mean(1)

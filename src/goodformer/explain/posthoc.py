@@ -27,7 +27,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError, check_name
 from goodformer.explain.subgraph import Undirected
 from goodformer.methods.base import Method
-from goodformer.spec import Task
+from goodformer.spec import REGRESSION, Task
 
 Odds = Callable[[Tensor], Tensor]
 """Log-odds of the prediction (B, T) as a function of the weights of undirected edges (M,)."""
@@ -154,7 +154,10 @@ class MaskSearch(EdgeAlgorithm):
 
 
 def log_odds(task: Task, logits: Tensor, target: Tensor) -> Tensor:
-    """Return log p / (1 - p) of the predicted class (B, 1), or of the predicted value of each binary target (B, T)."""
+    """Return log p / (1 - p) of the predicted class (B, 1), or of the predicted value of each binary target (B, T).
+
+    Of a measured target it is the distance of the prediction from the training mean, signed like the prediction.
+    """
     if task.kind == "multiclass":
         said = target[:, None]
         return logits.gather(1, said) - logits.scatter(1, said, -torch.inf).logsumexp(1, keepdim=True)
@@ -192,11 +195,11 @@ def _explainer(method: Method, algorithm: str) -> Explainer:
             f"method {type(method).__name__} has neither edge scores nor weighted logits; "
             "implement one of them, or choose another method."
         )
-    kind = "multiclass_classification" if method.task.kind == "multiclass" else "binary_classification"
+    kinds = {"multiclass": "multiclass_classification", "binary": "binary_classification", REGRESSION: "regression"}
     return Explainer(
         WeightedMethod(method),
         ALGORITHMS[algorithm](method.task),
         explanation_type="model",
-        model_config=ModelConfig(mode=kind, task_level="graph", return_type="raw"),
+        model_config=ModelConfig(mode=kinds[method.task.kind], task_level="graph", return_type="raw"),
         edge_mask_type="object",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,11 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
+from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.spec import Task
+from goodformer.spec import REGRESSION, Task
 
 SPREAD = "member_spread"
-"""Signal of methods with several members: the standard deviation of their probabilities."""
+"""Signal of methods with several members: the standard deviation of their probabilities or values."""
+CLASSES = frozenset(("multiclass", "binary"))
+ALL_TASKS = CLASSES | {REGRESSION}
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,12 @@ class Method(nn.Module):
 
     Attributes:
         in_words: What the method does and when to choose it, in one sentence without formulas.
+        tasks: Kinds of tasks that it supports; see `goodformer.spec.Task`.
         at_once: Whether `fit` replaces training by gradients; such a run has one epoch.
     """
 
     in_words: str = ""
+    tasks: ClassVar[frozenset[str]] = CLASSES
     at_once: ClassVar[bool] = False
 
     def __init__(self, model: GraphModel, task: Task) -> None:
@@ -95,13 +100,17 @@ class Method(nn.Module):
 def losses(task: Task, logits: Tensor, y: Tensor) -> Tensor:
     """Return the loss of every prediction (*, C) as (*).
 
-    ``y`` holds class indices (*), or zeros and ones (*, C) with NaN for missing labels. Missing labels do not count:
+    It is the cross-entropy of classes (``y`` holds their indices (*)) and of binary targets (zeros and ones (*, C)),
+    and the squared error of measured targets (*, C) in training standard deviations. Missing labels (NaN) do not count:
     the mean of the result is the mean over the known labels.
     """
     if task.kind == "multiclass":
         return F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none").view(y.shape)
     known = ~y.isnan()  # (*, C)
-    terms = F.binary_cross_entropy_with_logits(logits, y.nan_to_num(), reduction="none") * known
+    if task.measured:
+        terms = (logits - standardised(task, y).nan_to_num()).square() * known
+    else:
+        terms = F.binary_cross_entropy_with_logits(logits, y.nan_to_num(), reduction="none") * known
     return terms.sum(-1) * (known[..., 0].numel() / known.sum().clamp(min=1))
 
 
@@ -110,6 +119,30 @@ def mean_loss(task: Task, logits: Tensor, y: Tensor) -> Tensor:
     return losses(task, logits, y).mean()
 
 
-def class_scores(task: Task, logits: Tensor) -> Tensor:
-    """Return probabilities from logits, of the same shape."""
+def link(task: Task, logits: Tensor) -> Tensor:
+    """Return what logits mean, of the same shape: probabilities, or measured values in their own units."""
+    if task.measured:
+        centre, scale = _standard(task, logits)
+        return centre + scale * logits
     return logits.softmax(-1) if task.kind == "multiclass" else torch.sigmoid(logits)
+
+
+def standardised(task: Task, values: Tensor) -> Tensor:
+    """Return measured values (*, T) in training standard deviations from the training mean."""
+    centre, scale = _standard(task, values)
+    return (values - centre) / scale
+
+
+def _standard(task: Task, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of each measured target (T,); 0 and 1 if the task does not have them."""
+    return like.new_tensor(task.centre or [0.0] * task.outputs), like.new_tensor(task.scale or [1.0] * task.outputs)
+
+
+def check_task(name: str, method: Callable[..., Method], task: Task) -> None:
+    """Raise an error if a method does not support a kind of task."""
+    if task.kind not in getattr(method, "tasks", CLASSES):
+        what = "measured values" if task.measured else f"{task.kind} tasks"
+        raise InputError(
+            f"method {name} is not defined for {what}; choose another one, see goodformer methods"
+            f"{', or predict whether the value is above a threshold' if task.measured else ''}."
+        )

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.methods import METHODS
-from goodformer.methods.base import SPREAD, Method, Prediction, class_scores
+from goodformer.methods.base import ALL_TASKS, SPREAD, Method, Prediction, check_task, link
 from goodformer.methods.members import read_settings
 from goodformer.models.base import GraphModel
 from goodformer.settings import Computed
@@ -25,6 +25,8 @@ LEVEL = 1e-6
 
 class Blend(Method):
     """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k.
+
+    For measured targets, the weighted mean is that of the members' values and t_k is 1.
 
     Members are runs of one method with different seeds, and one run of each other method. Each is trained on its own;
     temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score of an edge
@@ -46,6 +48,7 @@ class Blend(Method):
         "molecules."
     )
 
+    tasks = ALL_TASKS
     weights: Tensor
     temperatures: Tensor
 
@@ -75,6 +78,7 @@ class Blend(Method):
     ) -> None:
         nn.Module.__init__(self)
         self.task = task
+        check_task(of, METHODS[of], task)
         given = read_settings(settings)
         models = [model, *(copy.deepcopy(model) for _ in range(members - 1))]
         self.take([METHODS.build(of, one, task, **given) for one in models])
@@ -145,13 +149,18 @@ class Blend(Method):
         return [parameter for part in self._members for parameter in part.trainable(epoch)]
 
     def mix(self, logits: Sequence[Tensor]) -> Tensor:
-        """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms."""
+        """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms.
+
+        Of measured targets it is the weighted mean of the members' values.
+        """
         z = torch.stack(tuple(logits)).double() / self.temperatures[:, None, None]  # (M, B, C)
         share = self.weights.log()[:, None, None]
 
         def log_mean(logs: Tensor) -> Tensor:
             return (share + logs).logsumexp(0)
 
+        if self.task.measured:
+            return (self.weights[:, None, None] * z).sum(0).to(logits[0].dtype)
         if self.task.kind == "multiclass":
             return log_mean(z.log_softmax(-1)).to(logits[0].dtype)
         return (log_mean(F.logsigmoid(z)) - log_mean(F.logsigmoid(-z))).to(logits[0].dtype)
@@ -159,14 +168,17 @@ class Blend(Method):
     def spread(self, logits: Sequence[Tensor]) -> Tensor:
         """Return the weighted standard deviation (B,) of the members' probabilities of the predicted class.
 
-        With several binary targets it is the mean over the targets.
+        With several binary targets it is the mean over the targets. For measured targets it is that of the members'
+        values, in the units of `Task.units`.
         """
-        p = class_scores(self.task, torch.stack(tuple(logits)).double() / self.temperatures[:, None, None])  # (M, B, C)
+        p = link(self.task, torch.stack(tuple(logits)).double() / self.temperatures[:, None, None])  # (M, B, C)
         w = self.weights[:, None, None]
         mean = (w * p).sum(0)
         deviation = (w * (p - mean).square()).sum(0).sqrt()  # (B, C)
         if self.task.kind == "multiclass":
             return deviation.gather(1, mean.argmax(1, keepdim=True))[:, 0].to(logits[0].dtype)
+        if self.task.measured:
+            deviation = deviation / deviation.new_tensor(self.task.units)
         return deviation.mean(1).to(logits[0].dtype)
 
     def _mean_scores(self, batch: Batch, scores: Sequence[Tensor | None]) -> Tensor | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
-from goodformer.methods.base import Method, Prediction, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Task
@@ -29,7 +29,7 @@ class CountMethod(Method):
     Contributions of environments that the graph lacks, and of further columns, belong to no edge.
     """
 
-    at_once = True
+    at_once, tasks = True, ALL_TASKS
     model: Fingerprint
 
     def __init__(self, model: GraphModel, task: Task) -> None:
@@ -81,7 +81,10 @@ class CountMethod(Method):
         return Prediction(logits, self._spread(batch, counts, logits), self.model.project(counts))
 
     def edge_scores(self, batch: Batch) -> Tensor:
-        """Return each edge's share of the contributions to the prediction, positive = for it, (E,)."""
+        """Return each edge's share of the contributions to the prediction, positive = for it, (E,).
+
+        Of a measured value that is a push away from the mean of the training graphs.
+        """
         counts = self.model.counts(batch)
         return self._spread(batch, counts, self.logits(counts))
 

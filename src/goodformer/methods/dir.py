@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from goodformer.methods.base import Method, Prediction, losses, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, losses, mean_loss
 from goodformer.methods.goodformer import intervene, intervention_variance
 from goodformer.models.base import GraphModel
 from goodformer.nn.extractor import PairScorer
@@ -55,6 +55,7 @@ class DIR(Method):
         "Selects a subgraph whose prediction holds when the rest comes from other graphs; choose it for explanations "
         "without known environments."
     )
+    tasks = ALL_TASKS
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class DIR(Method):
         with torch.no_grad(), unrecorded(self.model):
             rest = self._embed(h, batch, variant)
         y_s = self.variant_classifier(rest)
-        intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # l_ij, (B, B)
+        intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y, self.task.measured))  # l_ij, (B, B)
         alpha, mean, variance = self.alpha(epoch), intervened.mean(), intervention_variance(intervened, "risks")
         if self.variant == "as_published":
             labels = batch.y.numel() - batch.y.isnan().sum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from goodformer.methods.base import Method, Prediction, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
 
@@ -20,6 +20,7 @@ class ERM(Method):
         "Minimises the mean training loss, without protection against a shift; choose it as the baseline, or if new "
         "data resemble the training data."
     )
+    tasks = ALL_TASKS
 
     def __init__(self, model: GraphModel, task: Task) -> None:
         super().__init__(model, task)

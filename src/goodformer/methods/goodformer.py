@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from goodformer.errors import InputError
-from goodformer.methods.base import Method, Prediction, losses, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, losses, mean_loss, standardised
 from goodformer.models.base import GraphModel
 from goodformer.models.goodformer import Disentangled, GOODFormer
 from goodformer.spec import Task
@@ -31,10 +31,12 @@ class LabelInformation(nn.Module):
     """Label information in each half, in nats: how far its loss is below that of predicting the label frequencies.
 
     These are running means, so a weight measured in them suits labels that are hard to predict as well as easy ones.
+    For measured targets the ignorant prediction is their mean, and the information is the explained share of their
+    variance.
 
     Attributes:
         nats: Of the invariant and of the variant half (2,).
-        frequency: Of every class, or of the positive label of every target (C,).
+        frequency: Of every class, or of the positive label of every target, or the mean of every measured target (C,).
     """
 
     step: Tensor
@@ -46,7 +48,7 @@ class LabelInformation(nn.Module):
         self.task = task
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
         self.register_buffer("nats", torch.zeros(2))
-        self.register_buffer("frequency", torch.full((task.outputs,), 0.5))
+        self.register_buffer("frequency", torch.full((task.outputs,), 0.0 if task.measured else 0.5))
 
     @torch.no_grad()
     def update(self, y_c: Tensor, y_s: Tensor, y: Tensor) -> None:
@@ -57,10 +59,10 @@ class LabelInformation(nn.Module):
             self.frequency.lerp_(F.one_hot(y, self.task.outputs).float().mean(0), rate)
             prior = self.frequency.clamp(min=1e-4).log()  # logits that predict the frequencies
         else:
-            share = torch.nanmean(y, 0)
+            share = torch.nanmean(standardised(self.task, y) if self.task.measured else y, 0)
             share = torch.where(share.isnan(), self.frequency, share)  # a batch may lack every label of a target
             self.frequency.lerp_(share, rate)
-            prior = self.frequency.clamp(1e-4, 1 - 1e-4).logit()
+            prior = self.frequency if self.task.measured else self.frequency.clamp(1e-4, 1 - 1e-4).logit()
         ignorant = mean_loss(self.task, prior.expand_as(y_c), y)
         found = torch.stack([ignorant - mean_loss(self.task, logits, y) for logits in (y_c, y_s)])
         self.nats.lerp_(found, rate)
@@ -80,6 +82,7 @@ class GOODFormerMethod(Method):
     """L = a_c l(y_c) + L_I + a_S L_S + a_E L_E + a_PSE L_PSE + a_B L_B; the prediction is y_c.
 
     L_I = a_m mean + lambda Var of the losses l_ij of y_c,i * sigmoid(y_s,j) over all pairs of the batch (Eqs. 14, 15);
+    measured values are shifted instead, see `intervene`;
     L_S = l(y_s) (Eq. 16); L_E the entropy of attention (Eq. 8); L_PSE the L1 distance of the recovered encodings
     (Eq. 12); L_B keeps the mask small.
 
@@ -91,7 +94,8 @@ class GOODFormerMethod(Method):
         make its predictions wrong instead of uninformed. L_B and l(y_c) are additions, and L_E is off by default. L_B
         is measured in the label information of the invariant half, so that an edge costs the same share of it on every
         data set. The preset ``paper`` has neither addition.
-    Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR.
+    Paper silent on: whether an intervention's gradient reaches the variant half; it does not here, as in DIR. Measured
+        values, for which all losses are squared errors of standardised values.
     Differs from the published code: the objective of the preset ``as_published`` is the published one: l(y_c) with
         weight 1, the mean with weight 0.1, the variance per graph, a_E / (epoch + 1), entropies of both attentions and
         both layers. The model's docstring lists the remaining differences.
@@ -102,6 +106,7 @@ class GOODFormerMethod(Method):
         "of the graph; the default, for new data that will differ and where explanations matter."
     )
 
+    tasks = ALL_TASKS
     step: Tensor
 
     def __init__(
@@ -220,7 +225,7 @@ class GOODFormerMethod(Method):
             self.told.update(y_c, y_s, batch.y)
         if scale is not None and self.variant_path == "reversed":
             scale *= ((self.told.left - NOTHING) / ENOUGH).clamp(0, 1)
-        intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y))  # (B, B)
+        intervened = losses(self.task, *intervene(y_c, y_s.detach(), batch.y, self.task.measured))  # (B, B)
         entropy_weight = self.entropy_weight / (epoch + 1) if self.entropy_schedule == "decay" else self.entropy_weight
         terms = {
             "invariant": self.invariant_weight * mean_loss(self.task, y_c, batch.y),
@@ -278,9 +283,18 @@ class GOODFormerMethod(Method):
         return self.told.invariant * (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean()
 
 
-def intervene(y_c: Tensor, y_s: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return y_c,i * sigmoid(y_s,j) for all pairs (B, B, C), and the label y_i of each (B, B) or (B, B, C) (Eq. 14)."""
-    pairs = y_c[:, None] * y_s.sigmoid()[None]
+def intervene(y_c: Tensor, y_s: Tensor, y: Tensor, measured: bool = False) -> tuple[Tensor, Tensor]:
+    """Return y_c,i * sigmoid(y_s,j) for all pairs (B, B, C), and the label y_i of each (B, B) or (B, B, C) (Eq. 14).
+
+    Scaling logits changes how certain a prediction is, but not which class it names. Scaling a standardised value would
+    change the value itself, pull it towards the training mean and bias the mean intervened loss. For measured targets
+    the intervention is therefore a shift: y_c,i + sigmoid(y_s,j) - mean_k sigmoid(y_s,k). It is bounded by one training
+    standard deviation, as the factor is by 1. Its mean over the batch is zero, so the mean intervened loss is
+    l(y_c) plus the variance of the shifts, and both have the same minimum. Its variance grows with the residual of y_c,
+    so graphs whose value the invariant half does not explain count more where the variant half says much.
+    """
+    change = y_s.sigmoid()
+    pairs = y_c[:, None] + (change - change.mean(0))[None] if measured else y_c[:, None] * change[None]
     return pairs, y[:, None].expand(len(y), len(y), *y.shape[1:])
 
 

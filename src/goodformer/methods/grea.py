@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from goodformer.methods.base import Method, Prediction, losses, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, losses, mean_loss
 from goodformer.methods.imold import edge_share, share_distance
 from goodformer.models.base import GraphModel
 from goodformer.nn.layout import Layout
@@ -41,6 +41,7 @@ class GREA(Method):
         "Selects the invariant nodes and combines them with the rest of other graphs; choose it for small training "
         "sets whose labels depend on nodes."
     )
+    tasks = ALL_TASKS
 
     def __init__(
         self,

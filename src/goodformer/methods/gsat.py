@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from goodformer.methods.base import Method, Prediction, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.nn.extractor import EdgeExtractor
 from goodformer.nn.layout import Layout
@@ -36,6 +36,7 @@ class GSAT(Method):
         "Penalises information per edge, which yields sparse explanations; choose it for short explanations without "
         "known environments."
     )
+    tasks = ALL_TASKS
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Logistic regression on fingerprints."""
+"""Logistic and ridge regression on fingerprints."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class Linear(CountMethod):
     time, so that the choice suits graphs from environments that training does not contain.
 
     Means and standard deviations of continuous node features are standardised instead of taking their logarithm. Every
-    binary target is fitted to the graphs whose label is known. The contribution of a column to a logit is its weight
-    times its value.
+    binary target is fitted to the graphs whose label is known. Standardised measured targets are fitted by squared
+    errors (ridge regression) instead of the logistic loss. The contribution of a column to a logit is its weight times
+    its value.
     """
 
     in_words = (
-        "Fits a logistic regression to counts of substructures, within seconds; choose it as the simplest baseline, or "
-        "if every prediction must be a sum of terms that a reader can check."
+        "Fits a logistic or ridge regression to counts of substructures, within seconds; choose it as the simplest "
+        "baseline, or if every prediction must be a sum of terms that a reader can check."
     )
     weight: Tensor
     bias: Tensor
@@ -77,12 +78,15 @@ class Linear(CountMethod):
         centre, deviation = further.mean(0), further.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
         inputs = hstack((counts[:, :table].astype(float).log1p(), (further - centre) / scale), "csr")
-        targets = [y] if y.ndim == 1 else list(y.T)
+        targets = [y.astype(int)] if y.ndim == 1 else list(y.T)
+        if self.task.measured:
+            pairs = zip(targets, self.task.centre, self.task.scale, strict=True)
+            targets = [(target.astype(float) - mean) / deviation for target, mean, deviation in pairs]
         strength = self.strength or self._chosen_strength(inputs, targets, env, seed)
         fitted = []
         for target in targets:
             known = np.flatnonzero(~np.isnan(target))
-            fitted.append(self._fit(inputs[known], target[known].astype(int), strength))
+            fitted.append(self._fit(inputs[known], target[known], strength))
         weight, bias = (np.concatenate(part) for part in zip(*fitted, strict=True))
         for own, found in ((self.weight, weight), (self.bias, bias), (self.centre, centre), (self.scale, scale)):
             own.copy_(torch.from_numpy(found))
@@ -90,45 +94,54 @@ class Linear(CountMethod):
     def _inputs(self, counts: Tensor) -> Tensor:
         """Return what the weights multiply, (B, F)."""
         table = self.model.table
+        counts = counts.to(self.weight.dtype)
         return torch.cat((counts[:, :table].log1p(), (counts[:, table:] - self.centre) / self.scale), 1)
 
     def _solver(self, strength: float) -> Any:
-        """Return scikit-learn's classifier."""
-        from sklearn.linear_model import LogisticRegression
+        """Return scikit-learn's estimator."""
+        from sklearn.linear_model import LogisticRegression, Ridge
 
+        if self.task.measured:
+            return Ridge(1 / strength)
         return LogisticRegression(C=strength, class_weight="balanced" if self.balanced else None, max_iter=STEPS)
 
     def _chosen_strength(self, inputs: Any, targets: Sequence[Array], env: Array, seed: int) -> float:
         """Return the strength with the best mean score on left-out environments; the middle one if none is defined.
 
-        The score is ROC-AUC for binary targets and accuracy for classes. For fewer environments than folds, graphs are
-        left out at random. A sample of many graphs has as many of each class as possible. Strengths are scaled to its
-        size, so that the penalty per graph is the same.
+        The score is ROC-AUC for binary targets, accuracy for classes and minus the squared error for values. For fewer
+        environments than folds, graphs are left out at random. A sample of many graphs has as many of each class as
+        possible. Strengths are scaled to its size, so that the penalty per graph is the same.
         """
         random, total = np.random.default_rng(seed % 2**32), np.zeros(len(STRENGTHS))
         order = np.argsort([np.isnan(target).sum() for target in targets], kind="stable")
         for target in (targets[place] for place in order[:COLUMNS]):
             known = np.flatnonzero(~np.isnan(target))
-            some = evenly(random.permutation(known), target)[:SAMPLE]
-            rows, y, fold = inputs[some], target[some].astype(int), folds(env[some])
+            mixed = random.permutation(known)
+            some = (mixed if self.task.measured else evenly(mixed, target))[:SAMPLE]
+            rows, y, fold = inputs[some], target[some], folds(env[some])
             for held in (fold == number for number in range(FOLDS)):
                 if len(np.unique(y[~held])) < 2 or len(np.unique(y[held])) < 2:
                     continue
                 for place, strength in enumerate(STRENGTHS):
                     made = self._solver(strength * len(known) / len(some)).fit(rows[~held], y[~held])
-                    if self.task.kind == "binary":
+                    if self.task.measured:
+                        total[place] -= np.square(made.predict(rows[held]) - y[held]).sum()
+                    elif self.task.kind == "binary":
                         total[place] += roc_auc_score(y[held], made.decision_function(rows[held]))
                     else:
                         total[place] += made.score(rows[held], y[held])
         return STRENGTHS[int(total.argmax()) if total.any() else len(STRENGTHS) // 2]
 
     def _fit(self, inputs: Any, y: Array, strength: float) -> tuple[Array, Array]:
-        """Return weights (K, F) and biases (K,): of K classes, or of one binary target (K = 1).
+        """Return weights (K, F) and biases (K,): of K classes, or of one binary or measured target (K = 1).
 
         Balanced weights shift the biases by the log of the class shares; the shift is taken back, so that
         probabilities refer to the shares of the training graphs.
         """
-        outputs = self.task.outputs if self.task.kind == "multiclass" else 2
+        if self.task.measured:
+            made = self._solver(strength).fit(inputs, y)
+            return made.coef_[None], np.array([made.intercept_])
+        y, outputs = y.astype(int), self.task.outputs if self.task.kind == "multiclass" else 2
         found, codes = np.unique(y, return_inverse=True)
         weight = np.zeros((outputs, inputs.shape[1]))
         bias = np.log((np.bincount(y, minlength=outputs) + 1) / (len(y) + outputs))  # for classes without graphs

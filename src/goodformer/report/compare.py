@@ -25,12 +25,13 @@ from goodformer.report.rows import ALL, BASELINE, Row
 from goodformer.report.rows import row as named_row
 from goodformer.report.rows import rows as named_rows
 from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
+from goodformer.spec import LOWER_IS_BETTER
 
 BUDGET = "compare"
 REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc", "node_auc")
-SCORES = {"accuracy": "Accuracy", "rocauc": "ROC-AUC"}
+SCORES = {"accuracy": "Accuracy in %", "rocauc": "ROC-AUC in %", "rmse": "RMSE (lower is better)"}
 CLOCKS = {"processor_seconds_per_epoch": "CPU seconds", "seconds_per_epoch": "seconds"}
-DIFFERENCES = "Differences: paired on the same OOD test graphs and seeds, in points, with 95 % bootstrap intervals."
+DIFFERENCES = "Differences: paired on the same OOD test graphs and seeds, in {}, with 95 % bootstrap intervals."
 Key = tuple[str, int]
 """Name of a row and a seed."""
 
@@ -293,13 +294,21 @@ def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
         cell = Cell.mean(**(row[name] or {"mean": None}), digits=metric.digits, given=chance_of(row["given"]))
         cells.append(cell if row["seeds"] else _missing(row))
     whole = all(len(row["seeds"]) == len(report["seeds"]) for row in report["rows"] if row["seeds"])
-    return ranked(cells, chance(report["dataset"]["name"], name)) if metric.ranked and whole else cells
+    lowest = report["metric"] in LOWER_IS_BETTER
+    return ranked(cells, chance(report["dataset"]["name"], name), lowest) if metric.ranked and whole else cells
 
 
 def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, Any] | None]) -> list[Cell]:
     """Return the column of published numbers, the best ones marked."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
     return ranked(cells, chance(report["dataset"]["name"], name))
+
+
+def differences_note(metrics: Sequence[str]) -> str:
+    """Return the words of a note for paired differences of some metrics."""
+    measured = [metric in LOWER_IS_BETTER for metric in metrics]
+    unit = "units of RMSE, where negative is better" if any(measured) else "points"
+    return DIFFERENCES.format(unit if all(measured) or not any(measured) else f"points or {unit}")
 
 
 def title(report: Mapping[str, Any]) -> str:
@@ -317,13 +326,14 @@ def note(report: Mapping[str, Any]) -> str:
     """Return what the numbers are and how the epochs were chosen."""
     rule = report["selection"]
     chosen = chosen_on(rule) if isinstance(rule, str) else "epoch chosen by different rules"
-    parts = [f"{SCORES.get(str(report['metric']), 'Test score')} in %, {over_seeds(len(report['seeds']))}; {chosen}."]
+    metric = str(report["metric"])
+    parts = [f"{SCORES.get(metric, 'Test score in %')}, {over_seeds(len(report['seeds']))}; {chosen}."]
     if any(row["paper"]["ood_test"] for row in report["rows"]):
         parts.append("Paper: its own numbers, with all graphs and epochs.")
     if any(row["cost"] for row in report["rows"]):
         parts.append(f"Time: {CLOCKS[report['clock']]} per training epoch, ERM = 1.")
     if report["against"] or report["pairs"]:
-        parts.append(DIFFERENCES)
+        parts.append(differences_note([metric]))
     for one in report["pairs"]:
         words = paired.cell(one["difference"], len(report["seeds"])).text
         parts.append(f"{one['first']} minus {one['second']}: {words}.")

@@ -10,7 +10,7 @@ from typing import Any
 from goodformer.report import paper
 from goodformer.report.records import Mean, Record, mean_of
 from goodformer.report.table import Cell
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import SPLIT_NAMES, percent
 
 INFERENCE = "inference"
 """Kind of the records of inference times, and the metric they contain."""
@@ -67,9 +67,11 @@ def entry(record: Record, *path: str) -> Any:
 
 
 def _percent(*path: str) -> Callable[[Record], float | None]:
+    """Return the score at a path of a record: shares in %, RMSE in its own units."""
+
     def value(record: Record) -> float | None:
         found = entry(record, *path)
-        return None if found is None else 100 * found
+        return None if found is None else percent(record.get("metric")) * found
 
     return value
 

@@ -3,8 +3,9 @@
 Two rows are compared on the same test graphs. A difference is averaged over training seeds, each seed of one row paired
 with the same seed of the other. The interval shows how far it depends on which graphs happen to be in the test set: the
 trained models stay the same, and graphs are drawn again with replacement, the same draw for all seeds and rows. For
-ROC-AUC, graphs are drawn within each class. Test sets that share graphs, such as several splits of one data set, share
-their draws, too: the draw is of graphs, not of places in a split.
+ROC-AUC, graphs are drawn within each class. Differences of RMSE are in its units; negative ones are improvements. Test
+sets that share graphs, such as several splits of one data set, share their draws, too: the draw is of graphs, not of
+places in a split.
 
 Letters: G graphs of a test set, C outputs, R resamples, U different graphs of several test sets.
 """
@@ -24,6 +25,7 @@ from goodformer.engine.predictions import Kept
 from goodformer.engine.store import PREDICTED, PREDICTIONS
 from goodformer.report.records import Record
 from goodformer.report.table import ABSENT, Cell
+from goodformer.spec import percent
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -42,8 +44,8 @@ class Pair:
     """Predictions of two rows for the same test graphs.
 
     Attributes:
-        metric: ``accuracy`` or ``rocauc``.
-        y: Classes (G,), or binary targets (G, T) with NaN for missing labels.
+        metric: ``accuracy``, ``rocauc`` or ``rmse``.
+        y: Classes (G,), or binary or measured targets (G, T) with NaN for missing labels.
         graphs: A key of each graph (G,); equal keys are the same graph.
         group: Data sets of one group may share graphs.
         seeds: Training seeds that both rows have.
@@ -70,6 +72,7 @@ class Difference:
         samples: The difference in each resample (R,).
         seeds: Training seeds that entered.
         graphs: Number of different test graphs.
+        unit: Factor by which a difference is shown: 100 for shares.
     """
 
     mean: float
@@ -78,10 +81,11 @@ class Difference:
     samples: Floats
     seeds: tuple[int, ...]
     graphs: int
+    unit: float = 100.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values in percentage points."""
-        ends = {"mean": 100 * self.mean, "low": 100 * self.low, "high": 100 * self.high}
+        """Return plain values, in percentage points or in the units of RMSE."""
+        ends = {"mean": self.unit * self.mean, "low": self.unit * self.low, "high": self.unit * self.high}
         return {**ends, "level": LEVEL, "graphs": self.graphs, "seeds": list(self.seeds)}
 
 
@@ -125,6 +129,7 @@ def differences(
         np.mean([one.samples for one in each], 0),
         tuple(sorted(seeds)),
         graphs,
+        percent(pairs[0].metric),
     )
     return mean, each
 
@@ -133,14 +138,14 @@ def _of_part(part: Sequence[Pair], found: Floats, samples: Floats) -> Difference
     """Return the mean difference over the splits of one data set."""
     seeds = set.intersection(*(set(pair.seeds) for pair in part))
     graphs = len(np.unique(np.concatenate([pair.graphs for pair in part])))
-    return interval(float(found.mean()), samples.mean(0), tuple(sorted(seeds)), graphs)
+    return interval(float(found.mean()), samples.mean(0), tuple(sorted(seeds)), graphs, percent(part[0].metric))
 
 
-def interval(mean: float, samples: Floats, seeds: tuple[int, ...], graphs: int) -> Difference:
+def interval(mean: float, samples: Floats, seeds: tuple[int, ...], graphs: int, unit: float = 100.0) -> Difference:
     """Return a difference with the percentile interval of its resamples."""
     tail = (1 - LEVEL) / 2
     low, high = np.nanquantile(samples, [tail, 1 - tail]) if np.isfinite(samples).any() else (np.nan, np.nan)
-    return Difference(mean, float(low), float(high), samples, seeds, graphs)
+    return Difference(mean, float(low), float(high), samples, seeds, graphs, unit)
 
 
 def draw(strata: Array, resamples: int, random: np.random.Generator) -> Array:
@@ -168,6 +173,11 @@ def contrast(pair: Pair, weights: npt.NDArray[np.float32]) -> Floats:
         known = np.ones(len(pair.y)) if pair.y.ndim == 1 else (~np.isnan(pair.y)).sum(1)  # (G,)
         gains = [_hits(a, pair.y) - _hits(b, pair.y) for a, b in zip(pair.first, pair.second, strict=True)]
         return np.asarray((weights @ np.mean(gains, 0)) / (weights @ known), dtype=np.float64)
+    if pair.metric == "rmse":
+        gains = [
+            _rmse(a, pair.y, weights) - _rmse(b, pair.y, weights) for a, b in zip(pair.first, pair.second, strict=True)
+        ]
+        return np.asarray(np.mean(gains, 0), dtype=np.float64)
     targets = pair.y if pair.y.ndim == 2 else (pair.y[:, None] == np.arange(pair.first[0].shape[1])).astype(float)
     own, other = ([_columns(logits, pair.y) for logits in side] for side in (pair.first, pair.second))
     values = []
@@ -180,6 +190,16 @@ def contrast(pair: Pair, weights: npt.NDArray[np.float32]) -> Floats:
         with np.errstate(invalid="ignore"):  # a resample without one of the classes
             values.append(gained / (weights[:, positive].sum(1) * weights[:, negative].sum(1)))
     return np.mean(values, 0) if values else np.full(len(weights), np.nan)
+
+
+def _rmse(values: Array, y: Array, weights: npt.NDArray[np.float32]) -> Floats:
+    """Return the RMSE of values (G, T) with each set of weights (R, G), averaged over targets with labels (R,)."""
+    known = ~np.isnan(y)  # (G, T)
+    squares = np.where(known, np.square(values.astype(np.float64) - np.nan_to_num(y)), 0.0)
+    labels, total = weights.astype(np.float64) @ known, weights.astype(np.float64) @ squares  # (R, T)
+    roots = np.sqrt(np.divide(total, labels, out=np.full_like(total, np.nan), where=labels > 0))
+    there = known.any(0)
+    return np.asarray(roots[:, there].mean(1) if there.any() else np.full(len(weights), np.nan))
 
 
 def _hits(logits: Array, y: Array) -> Floats:
@@ -281,7 +301,7 @@ def pair_up(first: Held, second: Held) -> Pair | str:
 
 
 def cell(found: Mapping[str, Any] | str | None, wanted: int) -> Cell:
-    """Return the cell of a difference: ``+1.23 [-0.40, +2.86]`` in percentage points, or why there is none.
+    """Return the cell of a difference: ``+1.23 [-0.40, +2.86]`` in points or units of RMSE, or why there is none.
 
     Args:
         found: What `Difference.to_dict` returned, a reason, or None for the row that all others are compared with.

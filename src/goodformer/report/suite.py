@@ -17,12 +17,13 @@ from goodformer.config.run import RunConfig
 from goodformer.data.readers.values import counted
 from goodformer.errors import check_name
 from goodformer.report import compare, paired, records
-from goodformer.report.compare import BUDGET, DIFFERENCES, SCORES, Comparison
+from goodformer.report.compare import BUDGET, SCORES, Comparison, differences_note
 from goodformer.report.metrics import METRICS, over_seeds
 from goodformer.report.paired import Pair, Shelf
 from goodformer.report.records import Mean, Record, mean_of
 from goodformer.report.rows import ALL, Row
 from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
+from goodformer.spec import LOWER_IS_BETTER
 
 OOD = METRICS["ood_test"]
 
@@ -194,13 +195,14 @@ def table(report: Mapping[str, Any]) -> Table:
 
     totals = [tuple(sum(one[key] for one in row["data"].values()) for key in ("runs", "wanted")) for row in rows]
     means = [score(row, row["ood_test"], (runs, all_runs)) for row, (runs, all_runs) in zip(rows, totals, strict=True)]
-    columns.append(("mean", ranked(means)))
+    lowest = bool(report["metrics"]) and all(metric in LOWER_IS_BETTER for metric in report["metrics"])
+    columns.append(("mean", ranked(means, lowest=lowest)))
     if against:
         columns.append((f"difference to {against}", [paired.cell(row["difference"], wanted) for row in rows]))
     for title in report["data"]:
         own = [row["data"][title] for row in rows]
         cells = [score(row, one["ood_test"], (one["runs"], one["wanted"])) for row, one in zip(rows, own, strict=True)]
-        columns.append((title, ranked(cells)))
+        columns.append((title, ranked(cells, lowest=lowest)))
         if against:
             gains = [paired.cell(row.get("differences", {}).get(title), wanted) for row in rows]
             columns.append(("difference", gains))
@@ -213,13 +215,13 @@ def _title(report: Mapping[str, Any]) -> str:
 
 def _note(report: Mapping[str, Any]) -> str:
     """Return what the numbers are."""
-    scores = " or ".join(SCORES.get(metric, metric) for metric in report["metrics"]) or "Test score"
-    parts = [f"{scores} on OOD test in %, {over_seeds(len(report['seeds']))}."]
+    scores = " or ".join(SCORES.get(metric, metric) for metric in report["metrics"]) or "Test score in %"
+    parts = [f"On OOD test: {scores}, {over_seeds(len(report['seeds']))}."]
     several = [f"{title} {len(some)} splits" for title, some in report["data"].items() if len(some) > 1]
     if several:
         parts.append(f"Averaged over splits: {', '.join(several)}.")
     if report["against"] or report["pairs"]:
-        parts.append(DIFFERENCES)
+        parts.append(differences_note(report["metrics"]))
     for pair in report["pairs"]:
         words = {"mean": pair["difference"], **pair["differences"]}
         texts = [f"{name} {paired.cell(found, len(report['seeds'])).text}" for name, found in words.items()]

@@ -189,7 +189,7 @@ class Table:
         return {"title": self.title, "columns": list(self.heads), "rows": rows, "note": self.note}
 
 
-def ranked(cells: Sequence[Cell], chance: float | None = None) -> list[Cell]:
+def ranked(cells: Sequence[Cell], chance: float | None = None, lowest: bool = False) -> list[Cell]:
     """Return the cells of a column with the best and the second best marked; equal cells share a rank.
 
     A column is marked only if all its numbers had the same chance, that is, if ``given`` is the same for all: the best
@@ -198,11 +198,12 @@ def ranked(cells: Sequence[Cell], chance: float | None = None) -> list[Cell]:
     Args:
         cells: A column.
         chance: The value that guessing reaches. A cell is marked only if it exceeds it by more than its deviation.
+        lowest: Whether the lowest values are the best.
     """
     known = [cell for cell in cells if cell.value is not None]
     if len({cell.given for cell in known}) > 1:
         return list(cells)
-    best = sorted({float(cell.text) for cell in known}, reverse=True)[:2] if len(known) > 1 else []
+    best = sorted({float(cell.text) for cell in known}, reverse=not lowest)[:2] if len(known) > 1 else []
     return [
         replace(cell, rank=best.index(float(cell.text)) + 1)
         if cell in known

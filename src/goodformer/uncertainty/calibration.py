@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from torch import Tensor
 from torch.nn import functional as F
 
-from goodformer.methods.base import class_scores, mean_loss
+from goodformer.methods.base import link, mean_loss
 from goodformer.spec import Task
 
 BINS, FEWEST, FEWEST_EACH = 15, 20, 5
@@ -175,7 +175,7 @@ def ece(task: Task, logits: Tensor, y: Tensor, bins: int = BINS) -> float:
     The confidence is the largest class probability, or the probability of class 1 of each binary target whose label
     is known.
     """
-    p = class_scores(task, logits.double())
+    p = link(task, logits.double())
     if task.kind == "multiclass":
         confidence, predicted = p.max(-1)
         correct = (predicted == y).double()
@@ -189,7 +189,7 @@ def ece(task: Task, logits: Tensor, y: Tensor, bins: int = BINS) -> float:
 
 def brier(task: Task, logits: Tensor, y: Tensor) -> float:
     """Return the mean squared error of probabilities: summed over classes, or of each binary target."""
-    p = class_scores(task, logits.double())
+    p = link(task, logits.double())
     if task.kind == "multiclass":
         return float((p - F.one_hot(y, task.outputs)).square().sum(-1).mean())
     return float((p - y)[~y.isnan()].square().mean())

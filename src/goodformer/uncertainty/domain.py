@@ -34,6 +34,7 @@ class DomainScore:
         embeds: Whether it reads embeddings.
         signal: The signal of the method that it reads.
         baseline: Whether it ignores the model; a baseline is never chosen as the default.
+        classes: Whether it reads probabilities of classes, which measured targets do not have.
     """
 
     about: str
@@ -43,6 +44,7 @@ class DomainScore:
     embeds: bool = False
     signal: str | None = None
     baseline: bool = False
+    classes: bool = False
 
 
 def energy(task: Task, state: State, seen: Seen) -> Tensor:
@@ -144,9 +146,9 @@ def _embedding(seen: Seen) -> Tensor:
 
 
 DOMAIN_SCORES: dict[str, DomainScore] = {
-    "energy": DomainScore("energy of the logits", energy),
-    "doubt": DomainScore("-log of the largest probability", doubt),
-    "entropy": DomainScore("entropy of the prediction", entropy),
+    "energy": DomainScore("energy of the logits", energy, classes=True),
+    "doubt": DomainScore("-log of the largest probability", doubt, classes=True),
+    "entropy": DomainScore("entropy of the prediction", entropy, classes=True),
     "mahalanobis": DomainScore(
         "distance of the embedding to the nearest class mean", mahalanobis, learn_mahalanobis, trains=True, embeds=True
     ),
@@ -164,12 +166,14 @@ DOMAIN_SCORES: dict[str, DomainScore] = {
 }
 
 
-def available(seen: Seen) -> list[str]:
-    """Return the names of the scores that can be computed from these outputs."""
+def available(seen: Seen, task: Task) -> list[str]:
+    """Return the names of the scores that can be computed from these outputs for a task."""
     return [
         name
         for name, score in DOMAIN_SCORES.items()
-        if (score.signal is None or score.signal in seen.signals) and not (score.embeds and seen.embedding is None)
+        if (score.signal is None or score.signal in seen.signals)
+        and not (score.embeds and seen.embedding is None)
+        and not (score.classes and task.measured)
     ]
 
 

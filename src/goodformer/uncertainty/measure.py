@@ -13,7 +13,6 @@ from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
 from goodformer.spec import SPLITS, Task
 from goodformer.uncertainty.calibration import measures
-from goodformer.uncertainty.conformal import coverage
 from goodformer.uncertainty.domain import available, detection
 from goodformer.uncertainty.observe import Seen, observe, sample
 from goodformer.uncertainty.uncertainty import DEFAULT, Uncertainty, check_validation
@@ -65,11 +64,12 @@ def measure_run(
 def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
     """Return the measurements of `measure_run` from computed outputs; ``train`` and ``id_val`` are required."""
     fitted = {
-        name: Uncertainty.learn(task, seen["train"], seen["id_val"], name, alpha) for name in available(seen["id_val"])
+        name: Uncertainty.learn(task, seen["train"], seen["id_val"], name, alpha)
+        for name in available(seen["id_val"], task)
     }
     default = fitted[DEFAULT]  # calibration and sets do not depend on the domain score
     measured = {split: seen[split] for split in MEASURED if split in seen}
-    labelled = {split: (part.logits, part.y) for split, part in measured.items() if part.y is not None}
+    labelled = {split: part for split, part in measured.items() if part.y is not None}
     scores: dict[str, dict[str, dict[str, Any]]] = {}
     for name, one in fitted.items():
         unusual = {split: one.unusual(part) for split, part in seen.items() if split != "train"}
@@ -89,8 +89,9 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
         "shift": list(default.scaling.shift),
         "calibration": {
             split: {"before": measures(task, z, y), "after": measures(task, default.scaling(z), y)}
-            for split, (z, y) in labelled.items()
+            for split, part in labelled.items()
+            if (z := part.logits) is not None and (y := part.y) is not None and not task.measured
         },
-        "conformal": {split: coverage(task, default.sets(z, level), y) for split, (z, y) in labelled.items()},
+        "conformal": {split: default.coverage(part, level) for split, part in labelled.items()},
         "notes": list(default.notes),
     }

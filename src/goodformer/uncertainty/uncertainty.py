@@ -1,4 +1,4 @@
-"""The uncertainty of a fitted model: calibrated probabilities, domain scores and conformal sets.
+"""The uncertainty of a fitted model: calibrated probabilities, domain scores and conformal sets or intervals.
 
 All three are fitted to held-out graphs that are distributed like the training graphs (ID validation).
 """
@@ -20,12 +20,21 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.values import counted
 from goodformer.engine.weights import DERIVED, read_format, read_tensors, write_tensors
 from goodformer.errors import InputError, check_name
-from goodformer.methods.base import Method, class_scores
+from goodformer.methods.base import SPREAD, Method, link, standardised
 from goodformer.settings import first_mistake
 from goodformer.spec import Task
 from goodformer.uncertainty.calibration import Scaling, calibrate, log_classes
-from goodformer.uncertainty.conformal import conformal_rank, conformity, thresholds
+from goodformer.uncertainty.conformal import conformal_rank, conformity, coverage, thresholds
 from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available
+from goodformer.uncertainty.intervals import (
+    CONSTANT,
+    LEVEL,
+    Difficulty,
+    fit_difficulty,
+    half_widths,
+    interval_coverage,
+    ordered_errors,
+)
 from goodformer.uncertainty.observe import Seen, observe
 
 DEFAULT = "neighbours"
@@ -52,9 +61,11 @@ class Uncertainty:
         alpha: Share of usual graphs that may be flagged as outside the domain.
         reference: Raw domain scores of the validation graphs, ascending, (n,).
         state: Fitted state of the domain score.
-        conformity: Conformity scores, (T, K, n), see `goodformer.uncertainty.conformal.conformity`.
+        conformity: Conformity scores, (T, K, n), see `goodformer.uncertainty.conformal.conformity`; for measured
+            targets the sorted errors of `goodformer.uncertainty.intervals.ordered_errors`, (T, 1, n).
         counts: Number of labels per target and class, (T, K).
         notes: Sentences on what the validation graphs could not determine.
+        difficulty: What makes the intervals of some measured values wider than others.
     """
 
     task: Task
@@ -66,6 +77,7 @@ class Uncertainty:
     conformity: Tensor
     counts: Tensor
     notes: tuple[str, ...] = ()
+    difficulty: Difficulty = CONSTANT
 
     @classmethod
     def fit(cls, method: Method, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
@@ -88,19 +100,25 @@ class Uncertainty:
     def learn(cls, task: Task, train: Seen, id_val: Seen, score: str = DEFAULT, alpha: float = 0.05) -> Self:
         """Fit the same to outputs that are already computed; see `fit`."""
         chosen = _check(score, alpha)
-        if score not in available(id_val):
-            raise InputError(f"this method has no domain score {score}; choose one of {', '.join(available(id_val))}.")
+        if score not in (there := available(id_val, task)):
+            raise InputError(f"this method has no domain score {score}; choose one of {', '.join(there)}.")
         learnt = chosen.learn(task, train if chosen.trains else id_val)
         state = {name: value.contiguous() for name, value in learnt.items()}  # the layout that loading gives
-        reference = _rankable(chosen.measure(task, state, id_val)).sort().values
+        unusual = _rankable(chosen.measure(task, state, id_val))
+        reference = unusual.sort().values
         unlabelled = (len(id_val),) if task.kind == "multiclass" else (len(id_val), task.outputs)
         y = torch.full(unlabelled, math.nan) if id_val.y is None else id_val.y
-        scaling, notes = calibrate(task, id_val.logits, y)
+        if task.measured:
+            difficulty, rows, counts, notes = learn_intervals(task, id_val, y, unusual)
+            scaling = Scaling()
+        else:
+            scaling, notes = calibrate(task, id_val.logits, y)
+            rows, counts = conformity(task, scaling(id_val.logits), y)
+            difficulty = CONSTANT
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
             few = counted(len(reference), "ID validation graph")
             notes += (f"no input is flagged as outside the domain: {few}, at least {round(1 / alpha) - 1} needed.",)
-        rows, counts = conformity(task, scaling(id_val.logits), y)
-        return cls(task, scaling, score, alpha, reference, state, rows, counts, notes)
+        return cls(task, scaling, score, alpha, reference, state, rows, counts, notes, difficulty)
 
     @property
     def embeds(self) -> bool:
@@ -109,7 +127,7 @@ class Uncertainty:
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities, (B, C)."""
-        return class_scores(self.task, self.scaling(logits)).float()
+        return link(self.task, self.scaling(logits)).float()
 
     def classes(self, logits: Tensor) -> Tensor:
         """Return the most probable class (B,), or 0 and 1 for each binary target (B, C), after calibration."""
@@ -143,6 +161,35 @@ class Uncertainty:
         found = (1 - p <= thresholds(self.conformity, self.counts, level)) | (p == p.amax(-1, keepdim=True))
         return found[:, 0] if self.task.kind == "multiclass" else found
 
+    def intervals(self, logits: Tensor, hard: Tensor, level: float = LEVEL) -> Tensor:
+        """Return lower and upper end of each measured value (B, T, 2), infinite if there were too few errors.
+
+        For graphs distributed like the validation graphs, at least a share ``level`` of the values is between the ends.
+
+        Args:
+            logits: Standardised predictions (B, T).
+            hard: Their difficulty (B, T), see `hardness`.
+            level: Share of values between the ends.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level = {level:g} is out of range; give a share between 0 and 1, e.g. 0.9.")
+        z, half = logits.double(), half_widths(self.conformity, self.counts, level) * hard  # (B, T)
+        return torch.stack((link(self.task, z - half), link(self.task, z + half)), -1)
+
+    def hardness(self, logits: Tensor, unusual: Tensor, spread: Tensor | None) -> Tensor:
+        """Return how hard each measured value is to predict (B, T), from raw domain scores and the members' spread."""
+        return self.difficulty({"domain": unusual} | ({} if spread is None else {"spread": spread}), logits)
+
+    def coverage(self, seen: Seen, level: float = LEVEL) -> dict[str, float | None]:
+        """Return the share of known labels inside their sets or intervals, and the mean size or width of these."""
+        assert seen.y is not None
+        if not self.task.measured:
+            return coverage(self.task, self.sets(seen.logits, level), seen.y)
+        hard = self.hardness(seen.logits, self.unusual(seen), seen.signals.get(SPREAD))
+        units = seen.logits.new_tensor(self.task.units)
+        ends = self.intervals(seen.logits, hard, level) / units[:, None]
+        return interval_coverage(ends, seen.y.double() / units)
+
     def save(self, folder: str | Path, weights: str | None = None) -> Path:
         """Write ``sureness.json`` and ``sureness.safetensors``; ``weights`` is the checksum of the model's weights."""
         place = Path(folder)
@@ -161,8 +208,9 @@ class Uncertainty:
             notes=self.notes,
             weights=weights,
             sha256=sha256,
+            difficulty=self.difficulty,
         )
-        left_out = set() if self.scaling.shift else {"shift"}
+        left_out = (set() if self.scaling.shift else {"shift"}) | (set() if self.task.measured else {"difficulty"})
         files.write_json(place / DESCRIPTION, description.model_dump(mode="json", exclude=left_out))
         return place
 
@@ -186,6 +234,7 @@ class Uncertainty:
             tensors["conformity"],
             tensors["counts"],
             description.notes,
+            description.difficulty,
         )
 
 
@@ -202,6 +251,22 @@ class _Description(BaseModel):
     notes: tuple[str, ...]
     weights: str | None
     sha256: str
+    difficulty: Difficulty = CONSTANT
+
+
+def learn_intervals(
+    task: Task, id_val: Seen, y: Tensor, unusual: Tensor
+) -> tuple[Difficulty, Tensor, Tensor, tuple[str, ...]]:
+    """Return difficulty, sorted errors with their counts, and notes, from validation graphs with measured labels."""
+    errors = (id_val.logits - standardised(task, y.double())).abs()  # (n, T)
+    signals = {"domain": unusual} | ({"spread": id_val.signals[SPREAD]} if SPREAD in id_val.signals else {})
+    difficulty = fit_difficulty(errors, signals)
+    rows, counts = ordered_errors(errors, difficulty(signals, errors))
+    notes: tuple[str, ...] = ()
+    if not bool(half_widths(rows, counts, LEVEL).isfinite().all()):
+        few, least = counted(int(counts.min()), "ID validation label"), round(1 / (1 - LEVEL)) - 1
+        notes = (f"intervals of level {LEVEL:g} are unbounded: {few}, at least {least} needed.",)
+    return difficulty, rows, counts, notes
 
 
 def _check(score: str, alpha: float) -> DomainScore:
@@ -232,6 +297,9 @@ def _read_description(path: Path, weights: str | None) -> _Description:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
     if description.shift and len(description.shift) != description.task.outputs:
         raise InputError(f"{path} is damaged: shift needs one number per output; {REPAIR}.")
+    parts = (description.difficulty.start, description.difficulty.slope, description.difficulty.mean)
+    if any(len(part) != (description.task.outputs if description.difficulty.by else 0) for part in parts):
+        raise InputError(f"{path} is damaged: difficulty needs one number per target; {REPAIR}.")
     check_name(f"domain score in {path}", description.score, DOMAIN_SCORES)
     if weights is not None and description.weights not in (None, weights):
         raise InputError(f"{path} belongs to other weights; {REPAIR}.")

@@ -69,7 +69,7 @@ def test_spellings_that_are_one_class_are_told() -> None:
 def test_values_that_are_no_text_are_labels_too() -> None:
     assert codes(read_labels({"a": [1, 0.0, None, math.nan, 1.0]}).y) == [1, 0, None, None, 1]
     assert read_labels({"a": [True, False]}).classes["a"] == ("false", "true")
-    assert read_labels({"a": [3, 2.5, 10]}).classes["a"] == ("2.5", "3", "10")
+    assert read_labels({"a": [3, 2.5, 10]}, "classification").classes["a"] == ("2.5", "3", "10")
 
 
 def test_more_values_are_classes_in_order() -> None:
@@ -107,7 +107,6 @@ def test_a_row_without_any_label_is_not_labelled() -> None:
         ({"y": ["1", "1", None]}, "target column 'y' .* only the value '1'"),
         ({"y": [None, ""]}, "no value"),
         ({"y": ["0", "1"], "z": ["0", "1", "2"]}, "'z' .* 3 different values"),
-        ({"y": [str(0.5 + n % 60) for n in range(600)]}, "60 different values"),
         ({"y": [f"molecule {n}" for n in range(60)]}, "or names"),
     ],
 )
@@ -115,6 +114,59 @@ def test_what_is_no_label_is_refused_in_one_sentence(columns: dict[str, list[str
     with pytest.raises(InputError, match=message) as caught:
         read_labels(columns)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (["-3.2", "0.5", "1e-3", None], "regression"),
+        ([str(n) for n in range(21)], "regression"),
+        ([str(n % 20) for n in range(400)], "multiclass"),
+        (["0.5", "1.5", "0.5"], "binary"),
+        (["low", "high", "2.5"], "multiclass"),
+        ([f"class {n % 60}" for n in range(600)], "multiclass"),
+    ],
+)
+def test_values_decide_whether_a_column_is_measured(column: list[str | None], kind: str) -> None:
+    labels = read_labels({"y": column})
+    assert labels.task.kind == kind
+    assert len(labels.notes) == (kind == "regression"), "the decision is told"
+
+
+def test_measured_values_keep_their_numbers_and_gaps() -> None:
+    labels = read_labels({"a": ["-3.25", None, "1e2", "", 0.5], "b": [2, 7, "?", None, 4]})
+    assert labels.task == Task("regression", 2, "rmse")
+    expected = [[-3.25, 2], [math.nan, 7], [100, math.nan], [math.nan, math.nan], [0.5, 4]]
+    assert torch.equal(labels.y.nan_to_num(-1e9), torch.tensor(expected).nan_to_num(-1e9))
+    assert labels.classes == {"a": (), "b": ()}
+    assert labelled(labels.y).tolist() == [True, True, True, False, True]
+
+
+def test_the_task_can_be_given() -> None:
+    whole = [str(n % 5) for n in range(20)]
+    given = read_labels({"y": whole}, "regression")
+    assert (given.task.kind, given.notes) == ("regression", ())
+    with pytest.raises(InputError, match="60 different values"):
+        read_labels({"y": [str(0.5 + n % 60) for n in range(600)]}, "classification")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": [*(f"{n / 7:.3f}" for n in range(60)), ">10", ">10"]}, "'y' contains 2 values .* '>10'"),
+        ({"y": ["0.5", "1.5", "2.5"], "z": ["yes", "no", "yes"]}, "'y' contains measured values, but 'z'"),
+        ({"y": ["1.5", "1.5", "1.5"]}, "only the value"),
+        ({"y": ["1e40", "2.5", "3.5"]}, "cannot be used"),
+    ],
+)
+def test_values_that_cannot_be_measured_are_refused(columns: dict[str, list[str | None]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_labels(columns)
+
+
+def test_strata_of_measured_values_are_halves() -> None:
+    labels = read_labels({"y": ["0.5", "1.5", None, "2.5", "9.5"]})
+    assert codes(labels.strata) == [0, 0, None, 1, 1]
 
 
 def test_many_classes_that_come_back_are_accepted() -> None:

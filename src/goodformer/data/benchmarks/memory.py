@@ -13,7 +13,7 @@ from goodformer.errors import InputError
 def memory(
     *, fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{16}$", description="Digest of the graphs and labels.")]
 ) -> Benchmark:
-    """Graphs passed from Python: the training data of `goodformer.GraphClassifier`.
+    """Graphs passed from Python: the training data of `goodformer.GraphClassifier` and `goodformer.GraphRegressor`.
 
     Splits: as fit made them.
     Input: what the graphs carried.

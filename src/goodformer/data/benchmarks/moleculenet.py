@@ -1,4 +1,4 @@
-"""BACE and BBBP: two small tables of MoleculeNet, split like a user's own file."""
+"""BACE, BBBP, ESOL and Lipophilicity: small tables of MoleculeNet, split like a user's own file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import load_table
 from goodformer.errors import InputError
 
-_ORIGINALS = "https://raw.githubusercontent.com/GLambard/Molecules_Dataset_Collection/master/originals"
+_RAW = "https://raw.githubusercontent.com"
+_ORIGINALS = f"{_RAW}/GLambard/Molecules_Dataset_Collection/master/originals"
 _ABOUT = "as collected in GLambard/Molecules_Dataset_Collection on GitHub (MIT)"
 BACE = PublicFile(
     "bace/bace.csv",
@@ -25,6 +26,18 @@ BBBP = PublicFile(
     f"{_ORIGINALS}/BBBP.csv",
     "d07a38487aeac5cee5508413e468043ef3097451d2a112701c2d60be9ec6b662",
     f"MoleculeNet's BBBP, 2,050 rows, {_ABOUT}",
+)
+ESOL = PublicFile(
+    "esol/delaney-processed.csv",
+    f"{_RAW}/csjtx1021/DGBO/5768306b47d1cb8fd315e6412267269f6cef4795/datasets/delaney-processed.csv",
+    "a51dcc10593a9f5b11fbf94bfc7504f7ef13eb133066fa5baf02e509efaae0b4",
+    "MoleculeNet's ESOL, 1,128 rows",
+)
+LIPOPHILICITY = PublicFile(
+    "lipophilicity/Lipophilicity.csv",
+    f"{_RAW}/josieyi/Mix-Key/7c633d3c09444d878cfb1c8d1ab724798e0b833c/data/Lipophilicity.csv",
+    "5792c2b997117c11e6868321c7014bf87cf0e2af629717af298b9d0c3d10bc9b",
+    "MoleculeNet's Lipophilicity, 4,200 rows",
 )
 SPLITS = ("scaffold", "size", "cluster", "random")
 
@@ -81,6 +94,43 @@ def bbbp(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
     nodes 23 / 23 / 24 / 25 / 27, largest 132 / 59 / 82 / 101 / 90.
     """
     return _load("bbbp", BBBP, "p_np", split, seed)
+
+
+def esol(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
+    """ESOL: 1,128 molecules and their solubility in water; OOD molecules have rare scaffolds.
+
+    Splits: as for ``bace``.
+    Input: as for ``bace``.
+    Label: the measured decadic logarithm of the solubility in mol per litre, from -11.6 to 1.6.
+    Task: 1 measured target, RMSE.
+    Domain: the Murcko scaffold, the number of atoms, or the cluster of fingerprints; none for ``random``.
+    Source:
+        Delaney, ESOL: Estimating Aqueous Solubility Directly from Molecular Structure, Journal of Chemical Information
+        and Computer Sciences 2004; part of Wu et al., MoleculeNet, Chemical Science 2018.
+    Licence: The file is taken from a public collection of MoleculeNet's tables.
+
+    Statistics (scaffold, seed 0, RDKit 2026.9.1): 678 / 112 / 112 / 113 / 113 graphs, mean nodes 12 / 11 / 13 / 18 /
+    19, largest 34 / 31 / 29 / 55 / 42.
+    """
+    return _load("esol", ESOL, "measured log solubility in mols per litre", split, seed)
+
+
+def lipophilicity(*, split: SplitBy = "scaffold", seed: Seed = 0) -> Benchmark:
+    """Lipophilicity: 4,200 molecules and their octanol-water distribution at pH 7.4; OOD molecules have rare scaffolds.
+
+    Splits: as for ``bace``.
+    Input: as for ``bace``.
+    Label: the measured logD, from -1.5 to 4.5.
+    Task: 1 measured target, RMSE.
+    Domain: the Murcko scaffold, the number of atoms, or the cluster of fingerprints; none for ``random``.
+    Source:
+        Hersey, ChEMBL Deposited Data Set (AstraZeneca), 2015; part of Wu et al., MoleculeNet, Chemical Science 2018.
+    Licence: ChEMBL's data are under CC BY-SA 3.0.
+
+    Statistics (scaffold, seed 0, RDKit 2026.9.1): 2,520 / 420 / 420 / 420 / 420 graphs, mean nodes 27 / 28 / 26 / 28
+    / 27, largest 100 / 50 / 115 / 72 / 61.
+    """
+    return _load("lipophilicity", LIPOPHILICITY, "exp", split, seed)
 
 
 def _load(name: str, source: PublicFile, target: str, split: str, seed: int) -> Benchmark:

@@ -22,7 +22,7 @@ from goodformer.data.digest import FILE, digest
 from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick
-from goodformer.data.readers.labels import Labels, read_labels
+from goodformer.data.readers.labels import Labels, TaskChoice, read_labels
 from goodformer.data.readers.rows import read_collection, reading_notes
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import check_training_classes, places_of
@@ -48,7 +48,8 @@ def table(
     ],
     smiles: Annotated[str, Field(description="Column with SMILES, if the file is a table.")] = "smiles",
     target: Annotated[
-        str | tuple[str, ...], Field(description="Column of the label, or several columns of binary targets.")
+        str | tuple[str, ...],
+        Field(description="Column of the label, or several columns of binary or measured targets."),
     ],
     split: Annotated[
         str, Field(description="auto, scaffold, size, cluster, random, column:NAME or file:PATH.")
@@ -80,6 +81,9 @@ def table(
         Literal["none", "parent", "tautomer"],
         Field(description="Molecules: as they are, their largest neutral fragment, or its canonical tautomer."),
     ] = "none",
+    task: Annotated[
+        TaskChoice, Field(description="Whether targets are classes or measured values; auto decides by their values.")
+    ] = "auto",
 ) -> Benchmark:
     """Your own file: molecules or graphs with labels, split so that whole domains are held out.
 
@@ -91,8 +95,9 @@ def table(
         for molecules and sizes for other graphs. Parts that are given, by words such as train and test in the column of
         ``column:NAME`` or by the files ``val`` and ``test``, are kept.
     Input: molecules (columns of `goodformer.data.molecule.FEATURES`), or graphs with the features in the file.
-    Label: two values make a binary target, more make classes, several columns make several binary targets.
-    Task: binary targets, ROC-AUC; otherwise classes, accuracy.
+    Label: two values make a binary target, more make classes, numbers with decimals or many different numbers make a
+        measured target; several columns make several binary or measured targets.
+    Task: binary targets, ROC-AUC; measured targets, RMSE; otherwise classes, accuracy.
     Domain: the attribute that ``split`` names.
     Source: your file.
     Licence: that of your file.
@@ -104,7 +109,7 @@ def table(
     for more, expected in ((val, val_sha256), (test, test_sha256)):
         if more:
             _check_digest(Path(more), expected, "the file")
-    return load_table(path, smiles, target, split, seed, val, test, standardise).benchmark()
+    return load_table(path, smiles, target, split, seed, val, test, standardise, task).benchmark()
 
 
 @dataclass(frozen=True)
@@ -238,17 +243,23 @@ class LabelledFile:
 
     @property
     def conflicts(self) -> list[dict[str, Any]]:
-        """Equal molecules (or identical graphs) whose labels differ: rows counted from 1, target and labels."""
+        """Equal molecules (or identical graphs) whose labels differ: rows counted from 1, target and labels.
+
+        Measured values differ if they are more than one standard deviation of their column apart.
+        """
         collection, y = self.collection, self.labels.y[self.collection.rows]
         values = (y[:, None] if y.dim() == 1 else y).numpy().astype(np.float64)  # (G, T)
-        values[values < 0] = np.nan
+        measured = self.labels.task.measured
+        if not measured:
+            values[values < 0] = np.nan
+        apart = np.nanstd(values, 0) if measured and len(values) else np.zeros(values.shape[1])  # (T,)
         number = np.unique(same_graphs(collection), return_inverse=True)[1]
         low = np.full((number.max(initial=-1) + 1, values.shape[1]), np.inf)
         high = -low
         np.fmin.at(low, number, values)
         np.fmax.at(high, number, values)
         found = []
-        for group, target in np.argwhere((low < high) & np.isfinite(low)).tolist():
+        for group, target in np.argwhere((low + apart < high) & np.isfinite(low)).tolist():
             places = np.flatnonzero((number == group) & ~np.isnan(values[:, target])).tolist()
             name, classes = list(self.labels.classes.items())[target]
             found.append(
@@ -256,7 +267,10 @@ class LabelledFile:
                     "rows": [self.rows.place(int(collection.rows[place])) for place in places],
                     "smiles": None if collection.smiles is None else collection.smiles[places[0]],
                     "target": name,
-                    "labels": [classes[int(values[place, target])] for place in places],
+                    "labels": [
+                        f"{values[place, target]:.4g}" if measured else classes[int(values[place, target])]
+                        for place in places
+                    ],
                 }
             )
         return found
@@ -282,13 +296,14 @@ def load_table(
     val: str | Path | None = None,
     test: str | Path | None = None,
     standardise: str = "none",
+    task: TaskChoice = "auto",
 ) -> LabelledFile:
     """Read a file, or several, with labels, and split the rows; see `table` for the arguments."""
     targets = (target,) if isinstance(target, str) else target
     check_not_target(split, targets)
     rows = read_rows(path, smiles, targets, val, test, standardise)
-    labels = read_labels(pick(rows.columns, targets, str(path)))
-    made, note = rows.split(split, labels.y, seed)
+    labels = read_labels(pick(rows.columns, targets, str(path)), task)
+    made, note = rows.split(split, labels.strata, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
     table = LabelledFile(rows, smiles, labels, made, standardise=standardise)
     notes = tuple(filter(None, (*read, *labels.notes, note, conflict_note(table.conflicts))))

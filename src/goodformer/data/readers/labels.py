@@ -1,4 +1,4 @@
-"""Labels from columns of a table: classes, their names and missing values."""
+"""Labels from columns of a table: classes with their names, or measured values; some may be missing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from goodformer.data.readers.values import number_of, word_of
+from goodformer.data.readers.values import counted, number_of, word_of
 from goodformer.errors import InputError
-from goodformer.spec import Task
+from goodformer.spec import REGRESSION, Task
 
 Column = Sequence[Any]
+TaskChoice = Literal["auto", "classification", "regression"]
+"""What a user says about the targets; ``auto`` decides by their values."""
 Classes = Mapping[str, tuple[str, ...]]
 """Names of the classes of each target, in the order of their codes."""
 
@@ -46,10 +48,14 @@ PAIRS = (
 """Pairs of values in any case; the second one is the positive class."""
 NEGATIONS = ("non", "not", "no", "in", "un", "im")
 """Prefixes that negate a word, with or without a space, hyphen or underscore: nontoxic, not toxic."""
+LARGEST = 1e30
+"""Largest size of a measured value; squares of larger ones are not finite."""
 SHOWN = 3
 """Number of words with several spellings that a note lists."""
 MANY = 20
-"""Number of different values up to which a column always counts as classes."""
+"""Number of different values up to which a column of words or integers always counts as classes."""
+MOSTLY = 0.8
+"""Share of numbers from which a column of many values counts as measured values with some mistakes."""
 MISSING = -1
 """Class of a row without a label."""
 
@@ -59,10 +65,10 @@ class Labels:
     """Labels of R rows.
 
     Attributes:
-        y: Integer classes (R,) with -1 for missing, or float binary targets (R, T) with NaN for missing.
+        y: Integer classes (R,) with -1 for missing, or float targets (R, T), binary or measured, with NaN for missing.
         task: The task.
         classes: For each target column, the names of its classes in the order of their codes; for a binary target, the
-            names of 0 and 1.
+            names of 0 and 1; none for measured values.
         notes: Remarks on how the labels were read, one sentence each.
     """
 
@@ -79,28 +85,50 @@ class Labels:
         """Names of the target columns."""
         return tuple(self.classes)
 
+    @property
+    def strata(self) -> Tensor:
+        """What a split keeps in proportion: the classes, or whether a measured value is above its median."""
+        if not self.task.measured:
+            return self.y
+        return torch.where(self.y.isnan(), self.y, (self.y > self.y.nanmedian(0).values).to(self.y))
+
 
 def labelled(y: Tensor) -> Tensor:
     """Return which rows of labels (R,) or (R, T) have at least one known label (R,)."""
     return (~y.isnan()).any(1) if y.is_floating_point() else y >= 0
 
 
-def read_labels(columns: Mapping[str, Column]) -> Labels:
-    """Read labels from one column, or from several binary ones.
+def check_varies(values: Tensor, target: str) -> None:
+    """Raise an error if the training values (G,) of a measured target are all equal or missing."""
+    known = values[~values.isnan()]
+    if len(known) < 2 or bool((known == known[0]).all()):
+        only = f"only the value {float(known[0]):g}" if len(known) else "no value"
+        raise InputError(
+            f"target {target} has {only} in training, so nothing can be learnt; choose another split or column."
+        )
 
-    One column with two different values is a binary task with metric ROC-AUC; with more values it is a multiclass task
-    with metric accuracy. Several columns are several binary targets. The positive class is the second value of a known
+
+def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Labels:
+    """Read labels from one column, or from several binary or measured ones.
+
+    Columns of numbers are measured values if one of them has decimals or more than `MANY` different values, unless
+    ``task`` says otherwise; the metric is RMSE. All other columns are classes. One column with two different values is
+    a binary task with metric ROC-AUC; with more values it is a multiclass task with metric accuracy. Several columns
+    are several binary targets. The positive class is the second value of a known
     pair (`PAIRS`: 1, true, yes, active, positive, high, ...), else the word that the other one negates (toxic and
     nontoxic), else the second word in alphabetical order. ``1`` and ``1.0`` are the same class, and so are ``Yes`` and
     ``yes``. Missing values are empty entries, the words nan, NA, N/A, #N/A, null, missing and ? in any case, and None.
 
     Raises:
-        InputError: There is no column, only one value, measurements instead of classes, or more than two values in one
-            of several columns.
+        InputError: There is no column, only one value, words instead of measured values, names instead of classes,
+            more than two values in one of several columns of classes, or measured values beside classes.
     """
     if not columns:
         raise InputError("no target column given; name at least one column that contains the labels.")
-    read = {name: _folded(name, [_value(entry) for entry in column]) for name, column in columns.items()}
+    words = {name: [_value(entry) for entry in column] for name, column in columns.items()}
+    if task == REGRESSION or (task == "auto" and _measured(words)):
+        return _read_values(words, task)
+    read = {name: _folded(name, column) for name, column in words.items()}
     values = {name: column for name, (column, _) in read.items()}
     notes = tuple(note for _, note in read.values() if note)
     counts = {name: _counted(name, column) for name, column in values.items()}
@@ -114,6 +142,52 @@ def read_labels(columns: Mapping[str, Column]) -> Labels:
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
+
+
+def _measured(columns: Mapping[str, list[str | None]]) -> bool:
+    """Return whether columns are measured values; raise if some are and others are classes."""
+    found, classes = [], []
+    for name, column in columns.items():
+        values = {value for value in column if value is not None}
+        numbers = [number for value in values if (number := number_of(value)) is not None]
+        many = len(values) > MANY
+        clean = len(numbers) == len(values) > 2
+        if (clean and (many or any(number % 1 for number in numbers))) or (
+            many and len(numbers) >= MOSTLY * len(values)  # reading them names the entries that are not numbers
+        ):
+            found.append(name)
+        elif not clean:
+            classes.append(name)
+    if found and classes:
+        raise InputError(
+            f"target column {found[0]!r} contains measured values, but {classes[0]!r} contains classes; fit them "
+            "separately, or give --task regression if all are numbers."
+        )
+    return bool(found)
+
+
+def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
+    """Return columns of numbers as measured values (R, T)."""
+    values, notes = [], []
+    for name, column in columns.items():
+        numbers = [None if word is None else number_of(word) for word in column]
+        wrong = [word for word, number in zip(column, numbers, strict=True) if word is not None and number is None]
+        wrong += [f"{number:g}" for number in numbers if number is not None and abs(number) > LARGEST]
+        if wrong:
+            raise InputError(
+                f"target column {name!r} contains {counted(len(wrong), 'value')} that cannot be used as numbers, first "
+                f"{wrong[0]!r}; correct or empty them, or choose a column of classes with --task classification."
+            )
+        values.append([math.nan if number is None else number for number in numbers])
+        known = [number for number in numbers if number is not None]
+        _counted(name, [repr(number) for number in known])
+        if task == "auto":
+            notes.append(
+                f"target {name!r} is read as measured values from {min(known):.4g} to {max(known):.4g} (regression); "
+                "if its values are classes, give --task classification."
+            )
+    y = torch.tensor(values, dtype=torch.double).T.float().contiguous()  # (R, T)
+    return Labels(y, Task("regression", len(columns), "rmse"), dict.fromkeys(columns, ()), tuple(notes))
 
 
 def _value(entry: Any) -> str | None:
@@ -174,7 +248,7 @@ def _check_classes(name: str, counts: Counter[str]) -> None:
     if len(counts) > MANY and (fractions or single > len(counts) / 2):
         raise InputError(
             f"target column {name!r} contains {len(counts):,} different values, which look like measurements or names; "
-            "choose a column of classes, for example whether the value is above a threshold."
+            "choose a column of classes, or of numbers for --task regression."
         )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.labels import Labels, labelled
+from goodformer.data.readers.labels import Labels, check_varies, labelled
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.split import Split
 from goodformer.errors import InputError
@@ -41,6 +41,8 @@ def check_training_classes(y: Tensor, labels: Labels) -> None:
         labels: Names of targets and classes.
     """
     for target, names, codes in _targets(y, labels):
+        if labels.task.measured:
+            check_varies(codes, target)
         missing = [name for code, name in enumerate(names) if not bool((codes == code).any())]
         if missing:
             raise InputError(
@@ -56,7 +58,9 @@ def weak_parts(split: Split, collection: Collection, labels: Labels | None = Non
         facts = [f"only {counted(len(places), 'row')}" if len(places) else "no rows"] if len(places) < LEAST else []
         for target, names, codes in _targets(labels.y[collection.rows[places]], labels) if labels else ():
             present = [value for code, value in enumerate(names) if bool((codes == code).any())]
-            if len(places) > 1 and len(present) < 2:
+            if labels is not None and labels.task.measured:
+                facts += [] if bool((~codes.isnan()).any()) or not len(places) else [f"no value of {target}"]
+            elif len(places) > 1 and len(present) < 2:
                 facts.append(f"only {target} = {present[0]!r}" if present else f"no label of {target}")
         if facts:
             weak.append(f"{SPLIT_NAMES[name]} has {' and '.join(facts)}")
