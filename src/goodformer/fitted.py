@@ -41,7 +41,7 @@ class Predictions:
 
     Attributes:
         logits: Unnormalised scores, (B, C).
-        probabilities: Of each class, or of each binary target, (B, C); not calibrated.
+        probabilities: Of each class, or of each binary target, (B, C); calibrated if the model has uncertainty.
         classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C).
         edge_scores: For each graph one score per directed edge, in the order of its edges, larger = more invariant;
             None if the method does not score edges.
@@ -269,7 +269,7 @@ class FittedModel:
         raw = torch.cat(unusual)[back] if unusual else None
         return Predictions(
             z,
-            class_scores(self.task, z),
+            known.probabilities(z) if known else class_scores(self.task, z),
             known.classes(z) if known else z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
             [scores[place] for place in back.tolist()] if scores else None,
             None if known is None else known.probabilities(z),
@@ -280,11 +280,12 @@ class FittedModel:
 
     @torch.no_grad()
     def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> Tensor:
-        """Return the probabilities of `predict` (not calibrated), (B, C), and compute nothing else."""
+        """Return the probabilities of `predict`, (B, C), and compute nothing else."""
         batches = eval_batches(self.method, self.prepare(graphs), batch_size)
         parts = [(places, self.method(batch)) for places, batch in batches]
         logits = torch.cat([part.float().cpu() for _, part in parts])
-        return class_scores(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
+        z = logits[torch.cat([places for places, _ in parts]).argsort()]
+        return self.uncertainty.probabilities(z) if self.uncertainty else class_scores(self.task, z)
 
     @torch.no_grad()
     def edge_scores(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> list[Tensor] | None:

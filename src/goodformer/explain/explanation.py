@@ -14,8 +14,9 @@ from torch_geometric.data import Data
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.explain import posthoc
-from goodformer.explain.fidelity import Fidelity, fidelity
-from goodformer.explain.subgraph import score_edges, shades
+from goodformer.explain.fidelity import NONE, Fidelity, fidelity
+from goodformer.explain.subgraph import Size, score_edges, shades
+from goodformer.explain.symmetry import even_scores
 from goodformer.fitted import FittedModel, Predictions
 
 
@@ -45,8 +46,8 @@ class Explanation:
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     node_names: Sequence[Sequence[str | int]] | None = None
 
-    def record(self, place: int, k: int | None) -> dict[str, Any]:
-        """Return prediction and scores of one graph as plain values."""
+    def record(self, place: int, k: Size = None) -> dict[str, Any]:
+        """Return prediction, verdict and scores of one graph as plain values."""
         graph = self.graphs[place]
         record: dict[str, Any] = {"graph": self.names[place]}
         if self.smiles is not None:
@@ -55,14 +56,29 @@ class Explanation:
         record["predicted"] = self.answer.classes[place].tolist()
         record["probabilities"] = [round(value, 6) for value in self.answer.best_probabilities[place].tolist()]
         if self.fidelity is not None:
-            parts = {"whole": self.fidelity.whole, "removed": self.fidelity.removed, "kept": self.fidelity.kept}
-            record["fidelity"] = {name: plain(values[place : place + 1])[0] for name, values in parts.items()}
+            record["verdict"] = self.verdicts[place]
+            names = ("whole", "removed", "kept", "random_removed", "random_kept")
+            record["fidelity"] = {name: plain(getattr(self.fidelity, name)[place : place + 1])[0] for name in names}
         record |= edge_record(graph, self.scores[place], k)
         if self.node_names is not None:
             names = self.node_names[place]
             record["node_names"] = list(names)
             record["edge_names"] = [[names[one], names[other]] for one, other in record["edges"]]
         return record
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Whether the marked part of each graph decides, see `goodformer.explain.fidelity.VERDICTS`; empty if unknown."""
+        return [] if self.fidelity is None else self.fidelity.verdicts
+
+    def notes(self) -> list[str]:
+        """Return a sentence if no graph has a part that matters more than random parts."""
+        if self.fidelity is None or set(self.verdicts) != {NONE}:
+            return []
+        return [
+            "no marked part matters more than random parts of equal size: these edge scores give no reason for the "
+            "predictions, and nothing is marked."
+        ]
 
     def title(self, place: int) -> str:
         """Return name, label and prediction of one graph, and the probability if there is one target."""
@@ -79,10 +95,11 @@ def explain(
     model: FittedModel,
     graphs: Sequence[Data] | GraphSet,
     names: Sequence[str] | None = None,
-    k: int | None = None,
+    k: Size = None,
     smiles: Sequence[str] | None = None,
     measure: bool = True,
     known: tuple[Predictions, Sequence[Tensor], str] | None = None,
+    measured: Fidelity | None = None,
 ) -> Explanation:
     """Predict graphs, score their edges and measure the fidelity of the scores.
 
@@ -90,10 +107,11 @@ def explain(
         model: A fitted model.
         graphs: The graphs.
         names: A name for each graph; its number by default.
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `Undirected.sizes`.
         smiles: The SMILES of each graph, where known.
-        measure: Whether to measure fidelity, which takes 12 predictions per graph.
+        measure: Whether to measure fidelity, which takes 22 predictions per graph.
         known: Predictions, edge scores and their source, if the graphs are already predicted.
+        measured: Their fidelity, if it is known.
     """
     whole = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
     named = list(names) if names is not None else [f"graph {number}" for number in range(len(whole))]
@@ -105,8 +123,8 @@ def explain(
         answer = model.predict(ready)
         known = answer, *edge_scores(model, ready, answer)
     answer, scores, source = known
-    found = None
-    if measure:
+    found = measured
+    if measure and found is None:
         found = fidelity(model.probabilities, model.task, whole, scores, k, whole=answer.probabilities)
     return Explanation(whole.as_given(), named, answer, scores, source, found, smiles, model.classes)
 
@@ -116,6 +134,8 @@ def edge_scores(
 ) -> tuple[list[Tensor], str]:
     """Return one score per directed edge of each graph, and whether they are the method's ``own`` or ``post-hoc``.
 
+    Symmetric edges of a graph have equal scores, see `goodformer.explain.symmetry`.
+
     Args:
         model: A fitted model.
         graphs: The graphs.
@@ -124,9 +144,9 @@ def edge_scores(
     """
     ready = model.prepare(graphs)
     own = model.edge_scores(ready) if answer is None else answer.edge_scores
-    return (
-        (own, "own") if own is not None else (posthoc.edge_scores(model.method, ready, algorithm=algorithm), "post-hoc")
-    )
+    if own is not None:
+        return even_scores(ready, own), "own"
+    return even_scores(ready, posthoc.edge_scores(model.method, ready, algorithm=algorithm)), "post-hoc"
 
 
 def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:
@@ -150,13 +170,13 @@ def label_of(graph: Data) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, Any]:
+def edge_record(graph: Data, scores: Tensor, k: Size = None) -> dict[str, Any]:
     """Return the scores of one graph, in the node numbers of the input.
 
     Args:
         graph: The graph.
         scores: One score per directed edge, (E,).
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `Undirected.sizes`.
 
     Returns:
         ``num_nodes``; ``edges``, each undirected edge once, best first, and their ``scores``, means of both directions;
@@ -165,7 +185,7 @@ def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, 
         ``truth``, whether each edge belongs to the true subgraph, where known.
     """
     nodes = int(graph.num_nodes or 0)
-    edges = score_edges(graph.edge_index, scores.float(), k, graph.get("edge_truth"))
+    edges = score_edges(graph.edge_index, scores, k, graph.get("edge_truth"))
     by_node = edges.node_scores(nodes)
     record: dict[str, Any] = {
         "num_nodes": nodes,

@@ -53,10 +53,10 @@ class Fingerprint(GraphModel):
     def counts(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Return the columns of every graph (B, F); an environment counts the product of the weights of its edges."""
         weight = None if edge_weight is None else self._balls(batch).weights(edge_weight, self.radius)
-        counted = count(self.slots(batch), batch.batch, batch.num_graphs, self.table, weight)
+        counted = count(self.slots(batch), batch.batch, batch.num_graphs, self.table, weight).to(self.signs.dtype)
         if not self.measured:
             return counted
-        x, size = batch.x.float(), batch.ptr.diff()[:, None]
+        x, size = batch.x.to(counted.dtype), batch.ptr.diff()[:, None]
         mean = x.new_zeros(len(size), self.measured).index_add(0, batch.batch, x) / size
         square = torch.zeros_like(mean).index_add(0, batch.batch, (x - mean[batch.batch]).square()) / size
         return torch.cat((counted, mean, square.sqrt()), 1)
