@@ -147,7 +147,10 @@ def _draw(
         [graph.edge_index for graph in graphs],
         scores,
         path,
-        ["\n".join((*title.split(": ", 1), *([LINES[one]] if one else []))) for title, one in zip(titles, said, strict=True)],
+        [
+            "\n".join((*title.split(": ", 1), *([LINES[one]] if one else [])))
+            for title, one in zip(titles, said, strict=True)
+        ],
         k,
         words.replace("edges", "bonds"),
         note,

@@ -29,6 +29,7 @@ from goodformer.engine.weights import DERIVED, WEIGHTS
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.spec import SPLIT_NAMES
+from goodformer.uncertainty.training_rows import TRAINING
 
 STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
@@ -43,7 +44,7 @@ LEAST_AVERAGE = 10
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
-WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE))
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -149,7 +150,8 @@ def fit_file(
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        fitted.save(folder)
+        train = table.split.rows("train")
+        fitted.remember(collection.subset(train), labels.y[train]).save(folder)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []

@@ -174,8 +174,8 @@ class Parsed:
     def matched(self, patterns: Sequence[str]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """Return which atoms of all molecules (N,) belong to a match of any SMARTS pattern, and the matched bonds.
 
-        Atoms are in the order of the texts, and a bond is given by its two atoms in that order (2, K). A bond belongs to
-        a match if it stands for a bond of the pattern. All matches count, not only the first.
+        Atoms are in the order of the texts, and a bond is given by its two atoms in that order (2, K). A bond belongs
+        to a match if it stands for a bond of the pattern. All matches count, not only the first.
         """
         parts = _in_chunks(partial(_match_chunk, patterns=tuple(patterns)), self.binaries(), None, False)
         atoms = np.concatenate([np.zeros(0, dtype=bool), *(part[0] for part in parts)])

@@ -76,7 +76,7 @@ def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:
 
 
 def chance(counts: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Return the expected Jaccard index of random choices of ``first`` and ``second`` out of ``counts`` edges, all (B,).
+    """Return the expected Jaccard index of random choices of ``first`` and ``second`` edges out of ``counts``, (B,).
 
     E = sum over i of P(i in common) i / (a + b - i), P hypergeometric; NaN if both choices are empty.
     """

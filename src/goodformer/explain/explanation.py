@@ -14,8 +14,8 @@ from torch_geometric.data import Data
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.explain import posthoc
-from goodformer.explain.fidelity import NONE, Fidelity, fidelity
-from goodformer.explain.subgraph import Size, score_edges, shades
+from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
+from goodformer.explain.subgraph import Size, Undirected, score_edges, shades
 from goodformer.explain.symmetry import even_scores
 from goodformer.fitted import FittedModel, Predictions
 
@@ -54,11 +54,11 @@ class Explanation:
             record["smiles"] = self.smiles[place]
         record["label"] = label_of(graph)
         record["predicted"] = self.answer.classes[place].tolist()
-        record["probabilities"] = [round(value, 6) for value in self.answer.best_probabilities[place].tolist()]
+        record["probabilities"] = [round(value, 6) for value in self.answer.probabilities[place].tolist()]
         if self.fidelity is not None:
             record["verdict"] = self.verdicts[place]
-            names = ("whole", "removed", "kept", "random_removed", "random_kept")
-            record["fidelity"] = {name: plain(getattr(self.fidelity, name)[place : place + 1])[0] for name in names}
+            parts = ("whole", "removed", "kept", "random_removed", "random_kept")
+            record["fidelity"] = {name: plain(getattr(self.fidelity, name)[place : place + 1])[0] for name in parts}
         record |= edge_record(graph, self.scores[place], k)
         if self.node_names is not None:
             names = self.node_names[place]
@@ -68,7 +68,7 @@ class Explanation:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether the marked part of each graph decides, see `goodformer.explain.fidelity.VERDICTS`; empty if unknown."""
+        """Whether the marked part of each graph decides (`goodformer.explain.fidelity.VERDICTS`); empty if unknown."""
         return [] if self.fidelity is None else self.fidelity.verdicts
 
     def notes(self) -> list[str]:
@@ -87,7 +87,7 @@ class Explanation:
         text = f"{self.names[place]}: {truth}predicted {class_name(predicted.tolist(), self.classes)}"
         if predicted.numel() > 1:
             return text
-        shares, code = self.answer.best_probabilities[place], int(predicted)
+        shares, code = self.answer.probabilities[place], int(predicted)
         return f"{text} ({float(shares[code] if predicted.dim() == 0 else (1 - shares, shares)[code]):.2f})"
 
 
@@ -125,8 +125,15 @@ def explain(
     answer, scores, source = known
     found = measured
     if measure and found is None:
-        found = fidelity(model.probabilities, model.task, whole, scores, k, whole=answer.probabilities)
+        found = measure_fidelity(model, whole, answer, scores, k)
     return Explanation(whole.as_given(), named, answer, scores, source, found, smiles, model.classes)
+
+
+def measure_fidelity(
+    model: FittedModel, graphs: GraphSet, answer: Predictions, scores: Sequence[Tensor], k: Size = None
+) -> Fidelity:
+    """Measure how much the predictions of graphs depend on their best-scored edges, see `fidelity`."""
+    return fidelity(model.probabilities, model.task, graphs, scores, k, whole=answer.probabilities)
 
 
 def edge_scores(
@@ -147,6 +154,17 @@ def edge_scores(
     if own is not None:
         return even_scores(ready, own), "own"
     return even_scores(ready, posthoc.edge_scores(model.method, ready, algorithm=algorithm)), "post-hoc"
+
+
+def marked_nodes(graphs: GraphSet, scores: Sequence[Tensor], k: Size = None) -> list[list[int]]:
+    """Return the nodes of the chosen edges of each graph, numbered as in the input, in ascending order."""
+    given = graphs.as_given()
+    pairs = Undirected.of(given)
+    values = pairs.mean(joined_scores(given, scores))
+    chosen = pairs.best(values, pairs.sizes(values, k, given.edge.get("truth")))
+    touched = torch.zeros(int(given.node_ptr[-1]), dtype=torch.bool)
+    touched[pairs.ends[:, chosen].flatten()] = True
+    return [part.nonzero().flatten().tolist() for part in touched.split(given.sizes.tolist())]
 
 
 def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:

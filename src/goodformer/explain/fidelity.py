@@ -1,9 +1,9 @@
 """Fidelity: how a prediction changes when its explanation is removed, or when only the explanation is left.
 
-*Removed*: the chosen edges are deleted, and the nodes that have no edge left go with them. *Kept*: only the chosen edges
-and their nodes stay. Encodings are computed for the cut graph. Random parts of equal size serve as the baseline: a cut
-graph always differs from training graphs, so a drop in probability alone means little. A verdict says in one of three
-ways whether the chosen part matters more than random parts.
+*Removed*: the chosen edges are deleted, and the nodes that have no edge left go with them. *Kept*: only the chosen
+edges and their nodes stay. Encodings are computed for the cut graph. Random parts of equal size serve as the baseline:
+a cut graph always differs from training graphs, so a drop in probability alone means little. A verdict says in one of
+three ways whether the chosen part matters more than random parts.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def fidelity(
 
 
 def _noise(pairs: Undirected, seed: int, draw: int) -> Tensor:
-    """Return a random number in [0, 1) for each undirected edge, from its place and its graph's number of edges, (M,)."""
+    """Return a random number in [0, 1) for each undirected edge, from its place and the graph's size alone, (M,)."""
     place = torch.arange(len(pairs.graph)) - pairs.start[pairs.graph]
     base = mix(np.array([seed, draw], dtype=np.uint64))
     hashed = mix(mix(base[0] + pairs.counts[pairs.graph].numpy().astype(np.uint64)) + place.numpy().astype(np.uint64))

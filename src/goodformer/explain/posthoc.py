@@ -195,7 +195,9 @@ def _explainer(method: Method, algorithm: str) -> Explainer:
             "implement one of them, or choose another method."
         )
     if algorithm != "occlusion" and any(isinstance(one, Forest) for one in getattr(method, "parts", [method])):
-        raise InputError(f"a forest has no gradient, which {algorithm} needs; use occlusion or the method's own scores.")
+        raise InputError(
+            f"a forest has no gradient, which {algorithm} needs; use occlusion or the method's own scores."
+        )
     kind = "multiclass_classification" if method.task.kind == "multiclass" else "binary_classification"
     return Explainer(
         WeightedMethod(method),

@@ -1,8 +1,8 @@
 """From edge scores to the subgraph of the best edges.
 
-How many edges are chosen follows from the scores, unless a number or a share is given. Edges with equal scores are chosen
-or left together, so symmetric parts of a graph are marked alike. Letters: N nodes, E directed edges, M undirected edges,
-B graphs.
+How many edges are chosen follows from the scores, unless a number or a share is given. Edges with equal scores are
+chosen or left together, so symmetric parts of a graph are marked alike. Letters: N nodes, E directed edges, M
+undirected edges, B graphs.
 """
 
 from __future__ import annotations
@@ -88,29 +88,31 @@ class Undirected:
         """
         order = self.ranked(values)
         row, graph = values[order].double(), self.graph[order]  # best first
-        place = torch.arange(len(row)) - self.start[graph]  # from 0 in each graph
-        high, low = (_per_graph(row, graph, len(self.counts), how) for how in ("amax", "amin"))  # (B,)
-        last = place + 1 == self.counts[graph]
-        gap = row - row.roll(-1) > EQUAL * (high - low)[graph]
-        ends = last | gap  # where a chosen subgraph may end
-        if k is not None or truth is not None:
+        size = torch.arange(len(row)) - self.start[graph] + 1  # of a choice that ends here, (M,)
+
+        def extreme(of: Tensor, how: str) -> Tensor:
+            """Return the largest (amax) or smallest (amin) value of each graph, 0 without edges, (B,)."""
+            return of.new_zeros(len(self.counts)).scatter_reduce_(0, graph, of, how, include_self=False)
+
+        high, low = extreme(row, "amax"), extreme(row, "amin")  # (B,)
+        ends = row - row.roll(-1) > EQUAL * (high - low)[graph]  # False within a group of equal scores
+        ends |= size == self.counts[graph]
+        if k is None and truth is None:
+            mean = torch.zeros_like(high).index_add_(0, graph, row) / self.counts.clamp(min=1)
+            sums = (row - mean[graph]).cumsum(0)  # restarts in each graph, whose centred scores add up to 0
+            between = sums.square() / (size * (self.counts[graph] - size)).clamp(min=1)
+            first = size == extreme(torch.where(ends, size, len(row)), "amin")[graph]
+            allowed = ends & (size < self.counts[graph]) & ((size <= MOST * self.counts[graph]) | first)
+            between = torch.where(allowed, between, -1.0)
+            found = extreme(torch.where(between == extreme(between, "amax")[graph], size, 0), "amax")
+        else:
             if k is None:
                 assert truth is not None
                 wanted = torch.bincount(self.graph[self.mean(truth.float()) > 0.5], minlength=len(self.counts))
             else:
                 wanted = self.counts.clamp(max=k) if isinstance(k, int) else (self.counts * k).ceil().long()
-            possible = torch.where(ends & (place + 1 >= wanted[graph]), place + 1, len(row))
-            found = _per_graph(possible, graph, len(self.counts), "amin")
+            found = extreme(torch.where(ends & (size >= wanted[graph]), size, len(row)), "amin")
             found = torch.where(wanted > 0, found, 0)
-        else:
-            mean = torch.zeros_like(high).index_add_(0, graph, row) / self.counts.clamp(min=1)
-            sums = (row - mean[graph]).cumsum(0)  # restarts in each graph, whose centred scores add up to 0
-            between = sums.square() / ((place + 1) * (self.counts[graph] - place - 1)).clamp(min=1)
-            first = ends & (_per_graph(torch.where(ends, place, len(row)), graph, len(self.counts), "amin")[graph] == place)
-            allowed = ends & ~last & ((place + 1 <= MOST * self.counts[graph]) | first)
-            between = torch.where(allowed, between, -1.0)
-            best = allowed & (between == _per_graph(between, graph, len(self.counts), "amax")[graph])
-            found = _per_graph(torch.where(best, place + 1, 0), graph, len(self.counts), "amax")
         return torch.where(high - low > EQUAL * high.abs().maximum(low.abs()), found, 0)
 
     def node_means(self, values: Tensor, nodes: int) -> Tensor:
@@ -162,11 +164,6 @@ class ScoredEdges:
     def node_scores(self, nodes: int) -> Tensor:
         """Return the mean score of the edges at each node, (N,); NaN for a node without edges."""
         return self.pairs.node_means(self.scores, nodes)
-
-
-def _per_graph(values: Tensor, graph: Tensor, graphs: int, how: str) -> Tensor:
-    """Return the largest (``amax``) or smallest (``amin``) value of each graph, 0 where it has none, (B,)."""
-    return values.new_zeros(graphs).scatter_reduce_(0, graph, values, how, include_self=False)
 
 
 def score_edges(edge_index: Tensor, scores: Tensor, k: Size = None, truth: Tensor | None = None) -> ScoredEdges:

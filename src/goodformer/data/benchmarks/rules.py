@@ -200,10 +200,9 @@ def _marked(made: Molecules, places: npt.NDArray[np.int64], positive: Bools, rul
     """Return the chosen molecules with the truth of the positive ones."""
     parsed, graphs = made.parsed.subset(places.tolist()), made.graphs.subset(torch.from_numpy(places))
     atoms, ends = parsed.matched([GROUPS[group] for group in rule.groups])  # as numbered in the SMILES
-    given, count = (graphs.node[GIVEN] + torch.repeat_interleave(graphs.node_ptr[:-1], graphs.sizes)).numpy(), len(atoms)
-    index = np.sort(given[graphs.edge_index.numpy()], 0)  # (2, E)
-    low, high = np.sort(ends, 0)
-    edges = np.isin(index[0] * count + index[1], low * count + high)
+    given = (graphs.node[GIVEN] + torch.repeat_interleave(graphs.node_ptr[:-1], graphs.sizes)).numpy()  # (N,)
+    low, high = np.sort(given[graphs.edge_index.numpy()], 0)  # (E,), (E,)
+    edges = np.isin(low * len(atoms) + high, ends.min(0) * len(atoms) + ends.max(0))
     edges &= np.repeat(positive, graphs.edge_ptr.diff().numpy())
     atoms = atoms[given] & np.repeat(positive, graphs.sizes.numpy())
     node = {**graphs.node, "node_truth": torch.from_numpy(atoms)}
