@@ -56,8 +56,8 @@ class Predictions:
         classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C).
         edge_scores: For each graph one score per directed edge, in the order of its edges, larger = more invariant;
             None if the method does not score edges.
-        calibrated: Calibrated probabilities, (B, C). This and the following are None for a model without uncertainty.
-        domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
+        domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1]. This and the following are None
+            for a model without uncertainty.
         outside: Whether a graph lies outside the domain of the training graphs, (B,).
         spread: Standard deviation of the members' probabilities, (B,); None if the method has no members.
     """
@@ -66,18 +66,12 @@ class Predictions:
     probabilities: Tensor
     classes: Tensor
     edge_scores: list[Tensor] | None
-    calibrated: Tensor | None = None
     domain_score: Tensor | None = None
     outside: Tensor | None = None
     spread: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
-
-    @property
-    def best_probabilities(self) -> Tensor:
-        """Calibrated probabilities if there are any, otherwise the plain ones, (B, C)."""
-        return self.probabilities if self.calibrated is None else self.calibrated
 
     def subset(self, places: Sequence[int]) -> Predictions:
         """Return the predictions for some of the graphs."""
@@ -293,7 +287,6 @@ class FittedModel:
             known.probabilities(z) if known else class_scores(self.task, z),
             known.classes(z) if known else z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long(),
             [scores[place] for place in back.tolist()] if scores else None,
-            None if known is None else known.probabilities(z),
             None if known is None or raw is None else known.domain_score(raw),
             None if known is None or raw is None else known.outside(raw),
             torch.cat(spread)[back] if spread else None,

@@ -82,7 +82,7 @@ def test_columns_of_probabilities_and_sets_carry_the_names_of_their_classes() ->
     seen = Seen(logits, torch.zeros(300, 5), torch.randn(300, 2, generator=draw).double(), {}, y)
     model.uncertainty = Uncertainty.learn(task, seen, seen)
     z = logits[:20].float()
-    answer = Predictions(z, z.softmax(-1), z.argmax(-1), None, model.uncertainty.probabilities(z))
+    answer = Predictions(z, model.uncertainty.probabilities(z), z.argmax(-1), None)
     columns = answer_columns(model, answer, 0.95)
     assert list(columns) == ["predicted", "p_low", "p_mid", "p_high", "set"]
     sets = model.uncertainty.sets(z, 0.95)

@@ -107,6 +107,7 @@ def explain_graphs(
         ]
     report = {
         **(about or {}),
+        "notes": [*(about or {}).get("notes", ()), *found.notes()],
         "method": model.file.method["name"],
         "explanation": found.source,
         "marked": words,
@@ -116,7 +117,6 @@ def explain_graphs(
         "scores": str(place / EDGES),
         "graphs": [found.record(number, k) for number in range(len(found.graphs))],
     }
-    report["notes"] = [*report.get("notes", ()), *found.notes()]
     head = json.dumps({**report, "graphs": []}, indent=2, allow_nan=False).removesuffix("[]\n}")
     rows = ",\n    ".join(json.dumps(row, allow_nan=False) for row in report["graphs"])  # one line per graph
     files.write_text(place / EDGES, f"{head}[\n    {rows}\n  ]\n}}\n")

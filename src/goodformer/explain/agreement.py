@@ -56,7 +56,7 @@ def agreement(graphs: GraphSet, runs: Sequence[Sequence[Tensor]], k: Size = None
     correlation = [_sums(a * b, pairs) / pairs.counts for a, b in combinations(ranks, 2)]
     overlap = [_sums(a * b, pairs) / _sums((a + b).clamp(max=1), pairs) for a, b in combinations(chosen, 2)]
     expected = [chance(pairs.counts, a, b) for a, b in combinations(sizes, 2)]
-    return Agreement(*(torch.stack(one).mean(0) for one in (correlation, overlap, expected)))
+    return Agreement(torch.stack(correlation).mean(0), *(torch.stack(one).nanmean(0) for one in (overlap, expected)))
 
 
 def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:

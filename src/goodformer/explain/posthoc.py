@@ -48,7 +48,7 @@ class WeightedMethod(nn.Module):
             edge_weight = torch.ones(edge_index.shape[1], device=edge_index.device)
         weights = (*self.method.parameters(), *self.method.buffers())  # double on the CPU
         precision = next((one.dtype for one in weights if one.is_floating_point()), torch.float)
-        return self.method.weighted_logits(graphs, edge_weight.to(precision))
+        return self.method.weighted_logits(graphs, edge_weight.to(precision)).double()
 
 
 class EdgeAlgorithm(ExplainerAlgorithm):
