@@ -219,7 +219,7 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if model.uncertainty is None:
         raise InputError("this model has no conformal sets; fit it with goodformer fit, or leave --sets out.")
     inside = model.uncertainty.sets(answer.logits, level)  # (B, C), or (B, T, 2) for binary targets
-    inside = inside.reshape(len(answer), len(model.classes), -1)  # (B, T, K)
+    inside = inside[:, None] if inside.dim() == 2 else inside  # (B, T, K)
     for place, (target, names) in enumerate(model.classes.items()):
         rows = inside[:, place].tolist()
         held = ["|".join(name for name, inside in zip(names, row, strict=True) if inside) for row in rows]
