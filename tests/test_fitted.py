@@ -219,15 +219,12 @@ def test_predictions_are_cut_and_joined(explained: Run, benchmark: Benchmark) ->
     whole = certain(explained, benchmark).predict(benchmark.splits["test"])
     again = Predictions.concat([whole.subset([4]), whole.subset([0, 2])])
     assert len(again) == 3
-    for name in ("logits", "probabilities", "classes", "calibrated", "domain_score", "outside"):
+    for name in ("logits", "probabilities", "classes", "domain_score", "outside"):
         assert torch.equal(getattr(again, name), getattr(whole, name)[[4, 0, 2]])
     assert again.edge_scores is not None
     assert whole.edge_scores is not None
     assert [id(one) for one in again.edge_scores] == [id(whole.edge_scores[place]) for place in (4, 0, 2)]
-    bare = replace(whole, edge_scores=None, calibrated=None)
-    assert bare.subset([1]).edge_scores is None
-    assert torch.equal(bare.best_probabilities, whole.probabilities)
-    assert torch.equal(whole.best_probabilities, whole.calibrated)  # type: ignore[arg-type]
+    assert replace(whole, edge_scores=None).subset([1]).edge_scores is None
 
 
 # ---------------------------------------------------------------- what answers mean
@@ -275,7 +272,7 @@ def test_a_folder_of_the_previous_version_predicts_the_same_numbers() -> None:
     assert answer.domain_score is not None
     assert answer.outside.tolist() == [row["outside"] == "True" for row in rows]
     assert [round(one, 6) for one in answer.domain_score.tolist()] == [float(row["domain_score"]) for row in rows]
-    for found, row in zip(answer.best_probabilities[:, 0].tolist(), rows, strict=True):
+    for found, row in zip(answer.probabilities[:, 0].tolist(), rows, strict=True):
         assert found == pytest.approx(float(row["p_yes"]), abs=2e-6)
 
 
@@ -332,41 +329,39 @@ def certain(run: Run, benchmark: Benchmark, score: str = DEFAULT, alpha: float =
 
 def test_without_uncertainty_nothing_is_claimed(finished: Run, benchmark: Benchmark) -> None:
     answer = FittedModel.of_run(finished).predict(benchmark.splits["test"])
-    assert (answer.calibrated, answer.domain_score, answer.outside) == (None, None, None)
+    assert (answer.domain_score, answer.outside) == (None, None)
+    assert torch.allclose(answer.probabilities, answer.logits.softmax(-1))
 
 
 @pytest.mark.parametrize("score", [name for name, one in DOMAIN_SCORES.items() if one.signal != "member_spread"])
 def test_a_graph_alone_is_as_sure_as_in_a_batch(explained: Run, benchmark: Benchmark, score: str) -> None:
     model, graphs = certain(explained, benchmark, score), benchmark.splits["test"]
     whole = model.predict(graphs, batch_size=7)
-    assert whole.calibrated is not None
     assert whole.domain_score is not None
     assert whole.outside is not None
     assert model.uncertainty is not None
-    step = 1.01 / len(model.uncertainty.reference)  # rounding may move a graph past one of its like
     for position in range(0, len(graphs), 3):
         alone = model.predict([graphs[position]])
-        assert alone.calibrated is not None
         assert alone.domain_score is not None
-        assert torch.allclose(alone.calibrated[0], whole.calibrated[position], atol=1e-4)
-        assert abs(float(alone.domain_score[0] - whole.domain_score[position])) <= step
+        assert torch.allclose(alone.probabilities[0], whole.probabilities[position], atol=1e-6)
+        assert float(alone.domain_score[0]) == float(whole.domain_score[position])
 
 
 def test_calibrated_probabilities_divide_the_logits(finished: Run, benchmark: Benchmark) -> None:
     model = certain(finished, benchmark)
     assert model.uncertainty is not None
     answer = model.predict(benchmark.splits["test"])
-    assert answer.calibrated is not None
     wanted = model.uncertainty.scaling(answer.logits).softmax(-1).float()
-    assert torch.allclose(answer.calibrated, wanted, atol=1e-6)
-    assert torch.equal(answer.calibrated.argmax(-1), answer.classes)
+    assert torch.allclose(answer.probabilities, wanted, atol=1e-6)
+    assert torch.equal(model.probabilities(benchmark.splits["test"]), answer.probabilities)
+    assert torch.equal(answer.probabilities.argmax(-1), answer.classes)
 
 
 def test_uncertainty_is_saved_with_the_folder_bit_for_bit(explained: Run, benchmark: Benchmark, tmp_path: Path) -> None:
     first = certain(explained, benchmark, "mahalanobis")
     second = FittedModel.load(first.save(tmp_path / "copy"))
     one, two = first.predict(benchmark.splits["test"]), second.predict(benchmark.splits["test"])
-    for name in ("logits", "calibrated", "domain_score", "outside"):
+    for name in ("logits", "probabilities", "domain_score", "outside"):
         assert torch.equal(getattr(one, name), getattr(two, name))
 
 

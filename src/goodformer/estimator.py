@@ -28,8 +28,10 @@ from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.splitters import make_split
 from goodformer.errors import InputError
+from goodformer.explain.subgraph import Size
 from goodformer.fitted import FittedModel, Predictions, target_names
 from goodformer.spec import Task
+from goodformer.uncertainty.training_rows import Neighbour
 
 Array = NDArray[Any]
 
@@ -142,7 +144,8 @@ class GraphEstimator(BaseEstimator):
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
         fitted.attributes = collection.attributes
-        self._set(fitted)
+        train = split.rows("train")
+        self._set(fitted.remember(collection.subset(train), labels.y[train], 0))
         return self
 
     def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
@@ -166,7 +169,15 @@ class GraphEstimator(BaseEstimator):
         found = self._predictions(X)
         return np.zeros(len(found)) if found.spread is None else found.spread.double().numpy()
 
-    def explain(self, X: Sequence[Any], folder: str | Path, k: int | None = None) -> dict[str, Any]:
+    def neighbours(self, X: Sequence[Any], count: int = 3) -> list[list[Neighbour]]:
+        """Return the ``count`` graphs given to `fit` that are most similar to each input; see `FittedModel.neighbours`.
+
+        ``row`` is the position in the list given to `fit`. Graphs that were held out are not among them.
+        """
+        check_is_fitted(self)
+        return self.model_.neighbours(_readable(X, self.model_), count)
+
+    def explain(self, X: Sequence[Any], folder: str | Path, k: Size = None) -> dict[str, Any]:
         """Write pictures and edge scores into a folder; return the content of the file of scores."""
         from goodformer.apply.explanation import explain_graphs  # loads Matplotlib
 
@@ -238,7 +249,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
 
     def predict_proba(self, X: Sequence[Any]) -> Array:
         """Return calibrated probabilities: (B, C) of the classes, or (B, T) of the second class of each target."""
-        shares = self._predictions(X).best_probabilities
+        shares = self._predictions(X).probabilities
         if self.model_.task.kind == "binary" and self.model_.task.outputs == 1:
             shares = torch.cat((1 - shares, shares), 1)
         return shares.double().numpy()

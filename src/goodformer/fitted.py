@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.attributes import Attributes
@@ -26,6 +27,16 @@ from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import observe, observe_batch, sample
+from goodformer.uncertainty.training_rows import (
+    BITS,
+    TRAINING,
+    Neighbour,
+    TrainingRows,
+    label_words,
+    packed_bits,
+    stored_places,
+    unit,
+)
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
 
 if TYPE_CHECKING:
@@ -41,13 +52,13 @@ class Predictions:
 
     Attributes:
         logits: Unnormalised scores, (B, C).
-        probabilities: Of each class, or of each binary target, (B, C); not calibrated. Measured targets have none,
-            (B, 0).
+        probabilities: Of each class, or of each binary target, (B, C); calibrated if the model has uncertainty.
+            Measured targets have none, (B, 0).
         classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C). Measured targets have none.
         edge_scores: For each graph one score per directed edge, in the order of its edges, larger = more invariant;
             None if the method does not score edges.
-        calibrated: Calibrated probabilities, (B, C). This and the following are None for a model without uncertainty.
-        domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1].
+        domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1]. This and the following are None
+            for a model without uncertainty.
         outside: Whether a graph lies outside the domain of the training graphs, (B,).
         spread: Standard deviation of the members' probabilities or values, (B,); None if the method has no members.
         values: Predicted values of measured targets in their own units, (B, T); None for classes.
@@ -58,7 +69,6 @@ class Predictions:
     probabilities: Tensor
     classes: Tensor
     edge_scores: list[Tensor] | None
-    calibrated: Tensor | None = None
     domain_score: Tensor | None = None
     outside: Tensor | None = None
     spread: Tensor | None = None
@@ -67,11 +77,6 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.logits)
-
-    @property
-    def best_probabilities(self) -> Tensor:
-        """Calibrated probabilities if there are any, otherwise the plain ones, (B, C)."""
-        return self.probabilities if self.calibrated is None else self.calibrated
 
     def subset(self, places: Sequence[int]) -> Predictions:
         """Return the predictions for some of the graphs."""
@@ -110,6 +115,9 @@ class FittedModel:
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
         reader: Version of `goodformer.data.molecule` that made the training graphs.
         attributes: Encoding of the attributes of networkx graphs, if they are the features.
+
+    Attributes:
+        training: The training rows, for `neighbours`; None if they are not stored.
     """
 
     def __init__(
@@ -131,6 +139,7 @@ class FittedModel:
         self.features: FeatureSpec = file.features
         self.label_kind, self.standardise, self.reader = label_kind, standardise, reader
         self.attributes = attributes
+        self.training: TrainingRows | None = None
         self.smiles = smiles if classes is not None else "smiles" if self.molecular else None
         if classes is None and self.task.kind == "multiclass":
             classes = {"label": tuple(str(code) for code in range(self.task.outputs))}
@@ -200,6 +209,8 @@ class FittedModel:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
         found = cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
         found.attributes = read.attributes
+        if read.training is not None and (place / TRAINING).is_file():
+            found.training = TrainingRows.load(place, read.training)
         return found
 
     def save(self, folder: str | Path) -> Path:
@@ -214,6 +225,10 @@ class FittedModel:
             meaning |= {} if self.standardise == "none" else {"standardise": self.standardise}
             meaning |= {} if self.reader == 1 else {"reader": self.reader}
             meaning |= {} if self.attributes is None else {"attributes": asdict(self.attributes)}
+            (place / TRAINING).unlink(missing_ok=True)  # of an earlier model
+            if self.training is not None:
+                files.make_folder(place)
+                meaning["training"] = self.training.save(place)
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
         state = self.method.state_dict()
         stored = {name: value.to(self._types[name]) for name, value in state.items()}
@@ -295,9 +310,8 @@ class FittedModel:
             return {"probabilities": none, "classes": none.long(), "values": values}
         plain = z.argmax(-1) if self.task.kind == "multiclass" else (z > 0).long()
         return {
-            "probabilities": link(self.task, z),
+            "probabilities": known.probabilities(z) if known else link(self.task, z),
             "classes": known.classes(z) if known else plain,
-            "calibrated": known.probabilities(z) if known else None,
         }
 
     def empty(self) -> Predictions:
@@ -311,11 +325,12 @@ class FittedModel:
 
     @torch.no_grad()
     def probabilities(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> Tensor:
-        """Return the probabilities of `predict` (not calibrated) or its values, (B, C), and compute nothing else."""
+        """Return the probabilities of `predict`, or its values, (B, C), and compute nothing else."""
         batches = eval_batches(self.method, self.prepare(graphs), batch_size)
         parts = [(places, self.method(batch)) for places, batch in batches]
         logits = torch.cat([part.float().cpu() for _, part in parts])
-        return link(self.task, logits[torch.cat([places for places, _ in parts]).argsort()])
+        said = self._meaning(logits[torch.cat([places for places, _ in parts]).argsort()])
+        return said["values" if self.task.measured else "probabilities"]
 
     @torch.no_grad()
     def edge_scores(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> list[Tensor] | None:
@@ -354,6 +369,43 @@ class FittedModel:
             split: known.coverage(observe(self.method, self.prepare(part), known.embeds))
             for split, part in parts.items()
         }
+
+    def remember(self, rows: Collection, y: Tensor, first: int = 1) -> Self:
+        """Store training rows for `neighbours`: fingerprints of molecules, the model's embeddings of other graphs.
+
+        Args:
+            rows: The training rows; a sample of them is stored if there are more than `training_rows.MOST`.
+            y: Their labels, (G,) or (G, T).
+            first: Number of the first row of the source.
+        """
+        places = stored_places(len(rows))
+        some, classes = rows.subset(places), list(self.classes.items())
+        labels = tuple(label_words(row, classes) for row in y[places].view(len(places), -1).tolist())
+        both = (self._fingerprints(some), None)
+        bits, embedding = both if some.molecules is not None else reversed(both)
+        self.training = TrainingRows(some.rows + first, labels, len(rows), some.smiles, bits, embedding)
+        return self
+
+    def neighbours(self, items: Sequence[Any] | Collection, count: int = 3) -> list[list[Neighbour]]:
+        """Return the training rows that are most similar to each item, best first; see `TrainingRows.measure`.
+
+        Args:
+            items: SMILES or graphs, as `read` accepts them, or a collection of them.
+            count: Training rows per item.
+        """
+        if self.training is None:
+            raise InputError("this model has no training rows to compare with; fit it again with goodformer fit.")
+        read = self.read(items) if isinstance(items, Sequence) else items
+        return self.training.nearest(self._fingerprints(read), count)
+
+    def _fingerprints(self, rows: Collection) -> Tensor:
+        """Return packed fingerprints of molecules, or embeddings of other graphs (G, D)."""
+        if rows.molecules is not None:
+            parts = torch.arange(len(rows)).split(4096)  # all bits together may not fit in memory
+            return torch.cat([packed_bits(rows.molecules.subset(part.tolist()).fingerprints(BITS)) for part in parts])
+        embedding = observe(self.method, self.prepare(rows.graphs)).embedding
+        assert embedding is not None
+        return unit(embedding).float()
 
     def read(self, items: Sequence[Any]) -> Collection:
         """Read SMILES, PyG or networkx graphs as the training graphs were read; see `collect`.
@@ -407,6 +459,7 @@ class _Meaning:
     standardise: Literal["none", "parent", "tautomer"] = "none"
     reader: int = 1
     attributes: Attributes | None = None
+    training: str | None = None
 
 
 def target_names(targets: int) -> tuple[str, ...]:

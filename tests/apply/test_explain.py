@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from goodformer.apply.explain import Shown, explain_file
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import Collection
+from goodformer.explain.fidelity import NONE, VERDICTS, Fidelity
 from goodformer.fitted import Predictions
 from tests.apply.molecules import untrained
 
@@ -32,9 +34,8 @@ def add(shown: Shown, sizes: list[int], rows: list[int]) -> None:
     )
     z = torch.tensor(rows).float()[:, None]
     answer = Predictions(z, z, z.long(), None)
-    shown.add(
-        Collection(graphs, FEATURES, torch.tensor(rows), max(rows) + 1), answer, [torch.tensor([row]) for row in rows]
-    )
+    collection = Collection(graphs, FEATURES, torch.tensor(rows), max(rows) + 1)
+    shown.add(collection, answer, [torch.tensor([row]) for row in rows], Fidelity(*[z[:, 0]] * 6))
 
 
 @settings(max_examples=80, deadline=None)
@@ -84,6 +85,15 @@ def by_bond(mol: Chem.Mol, scored: list[tuple[int, int, float]]) -> list[tuple[s
     return sorted((str(sorted((rank[a], rank[b]))), round(score, 5)) for a, b, score in scored)
 
 
+def marks(mol: Chem.Mol, record: dict[str, Any]) -> list[int]:
+    """The marked atoms as classes of symmetric atoms, and whether atoms of one class are marked alike."""
+    ranks = list(Chem.CanonicalRankAtoms(mol, breakTies=False))
+    marked = set(record["subgraph_nodes"])
+    alike = {rank: {atom in marked for atom, one in enumerate(ranks) if one == rank} for rank in ranks}
+    assert all(len(one) == 1 for one in alike.values())
+    return sorted(ranks[atom] for atom in marked)
+
+
 @pytest.mark.parametrize(("method", "model"), [("erm", "gin"), ("gsat", "gps")])
 def test_scores_belong_to_the_atoms_as_the_user_numbers_them(tmp_path: Path, method: str, model: str) -> None:
     """Each drug in four notations: the same prediction, and the same score for the same bond in table and JSON."""
@@ -111,4 +121,20 @@ def test_scores_belong_to_the_atoms_as_the_user_numbers_them(tmp_path: Path, met
             listed = [(a, b, s) for (a, b), s in zip(records[place]["edges"], records[place]["scores"], strict=True)]
             assert by_bond(mol, listed) == wanted
             assert records[place]["probabilities"] == records[first]["probabilities"]
+            assert records[place]["verdict"] == records[first]["verdict"]
+            assert records[place]["fidelity"] == records[first]["fidelity"]
+            assert marks(mol, records[place]) == marks(Chem.MolFromSmiles(written[first]), records[first])
     assert report["unreadable"] == 0
+
+
+def test_an_untrained_model_claims_no_reason(tmp_path: Path) -> None:
+    """Nothing is marked, in tables and picture, and a note says why."""
+    (tmp_path / "drugs.csv").write_text("smiles\n" + "".join(f"{one}\n" for one in DRUGS))
+    report = explain_file(untrained("goodformer", "goodformer"), tmp_path / "drugs.csv", tmp_path / "why")
+    assert {graph["verdict"] for graph in report["graphs"]} == {NONE}
+    assert report["fidelity"][NONE] == len(DRUGS)
+    assert any("no reason" in note for note in report["notes"])
+    with (tmp_path / "why" / "answers.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["verdict"], row["marked"]) for row in rows} == {(NONE, "")}
+    assert set(VERDICTS) == {"decides", "contributes", "no single part"}

@@ -13,12 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+import goodformer as gf
 from goodformer.apply.predict import answer_columns, predict_file
+from goodformer.errors import InputError
+from goodformer.explain.fidelity import VERDICTS
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.spec import Task
 from goodformer.uncertainty.observe import Seen
 from goodformer.uncertainty.uncertainty import Uncertainty
-from tests.apply.molecules import FITTED, untrained
+from tests.apply.molecules import FITTED, molecules, untrained
 from tests.cli.conftest import Command
 
 
@@ -82,7 +85,7 @@ def test_columns_of_probabilities_and_sets_carry_the_names_of_their_classes() ->
     seen = Seen(logits, torch.zeros(300, 5), torch.randn(300, 2, generator=draw).double(), {}, y)
     model.uncertainty = Uncertainty.learn(task, seen, seen)
     z = logits[:20].float()
-    answer = Predictions(z, z.softmax(-1), z.argmax(-1), None, model.uncertainty.probabilities(z))
+    answer = Predictions(z, model.uncertainty.probabilities(z), z.argmax(-1), None)
     columns = answer_columns(model, answer, 0.95)
     assert list(columns) == ["predicted", "p_low", "p_mid", "p_high", "set"]
     sets = model.uncertainty.sets(z, 0.95)
@@ -228,3 +231,47 @@ def test_bad_input_gets_one_line(command: Command, words: list[str], fact: str) 
     assert fact in answer.err
     assert len(answer.err.strip().splitlines()) == 1
     assert not Path("answers.csv").exists()
+
+
+def test_sets_of_several_targets() -> None:
+    """Each target has a set of its own, with its own names; the predicted class is always inside."""
+    task = Task("binary", 2, "rocauc")
+    model = untrained(task=task, classes={"y": ("off", "on"), "z": ("cold", "hot")})
+    draw = torch.Generator().manual_seed(0)
+    y = torch.randint(2, (300, 2), generator=draw).float()
+    logits = (torch.randn(300, 2, generator=draw) + 2 * (2 * y - 1)).double()
+    seen = Seen(logits, torch.zeros(300, 5), torch.randn(300, 2, generator=draw).double(), {}, y)
+    model.uncertainty = Uncertainty.learn(task, seen, seen)
+    z = logits[:40].float()
+    answer = Predictions(z, model.uncertainty.probabilities(z), model.uncertainty.classes(z), None)
+    columns, inside = answer_columns(model, answer, 0.98), model.uncertainty.sets(z, 0.98)
+    for place, (target, names) in enumerate(model.classes.items()):
+        for row in range(40):
+            held = [name for name, one in zip(names, inside[row, place].tolist(), strict=True) if one]
+            assert columns[f"{target}_set"][row] == "|".join(held)
+            assert columns[f"{target}_predicted"][row] in held
+    assert 40 < int(inside[:, 0].sum()) < 80
+
+
+def test_neighbours_and_reasons_are_columns_of_their_own(tmp_path: Path) -> None:
+    smiles, y = molecules()
+    model = gf.GraphClassifier("linear").fit(smiles, y).model_
+    (tmp_path / "new.csv").write_text("smiles\nc1ccc(CC[N+](=O)[O-])cc1\nxx\nCCO\nc1ccc(C#N)cc1\n")
+    parts = []
+    for size in (1, 1024):  # blocks change nothing, even one without a readable row
+        out = tmp_path / f"answers{size}.csv"
+        report = predict_file(model, tmp_path / "new.csv", out, size=size, neighbours=2, explain=True)
+        parts.append(rows_of(out))
+    assert parts[0] == parts[1]
+    first, bad, *_ = parts[0]
+    wanted = [f"neighbour_{n}_{name}" for n in (1, 2) for name in ("row", "smiles", "similarity", "label")]
+    assert list(first)[-len(wanted) - 3 :] == [*wanted, "verdict", "marked", "problem"]
+    assert not any(bad[name] for name in (*wanted, "verdict", "marked"))
+    assert first["neighbour_1_smiles"] == smiles[int(first["neighbour_1_row"])]
+    assert first["neighbour_1_label"] == "1"
+    assert float(first["neighbour_1_similarity"]) >= float(first["neighbour_2_similarity"]) > 0
+    assert {row["verdict"] for row in parts[0]} <= {"", *VERDICTS}
+    assert all(bool(row["marked"]) == (row["verdict"] in ("decides", "contributes")) for row in parts[0])
+    assert report["neighbours"]["similarity"].startswith("Tanimoto")
+    with pytest.raises(InputError, match="--neighbours"):
+        predict_file(untrained(), tmp_path / "new.csv", tmp_path / "none.csv", neighbours=1)

@@ -28,9 +28,9 @@ def drawn(graphs: GraphSet, runs: int, ties: bool, seed: int) -> list[list[Tenso
     return [[score.round(decimals=1) if ties else score for score in row] for row in rows]
 
 
-def overlap(index: Tensor, a: Tensor, b: Tensor, k: int) -> float:
+def overlap(index: Tensor, a: Tensor, b: Tensor, k: int | None) -> float:
     first, second = ({tuple(pair) for pair in score_edges(index, one, k).subgraph.T.tolist()} for one in (a, b))
-    return len(first & second) / len(first | second)
+    return len(first & second) / len(first | second) if first | second else math.nan
 
 
 @settings(max_examples=25, deadline=None)
@@ -42,13 +42,12 @@ def test_it_is_that_of_scipy_pair_by_pair(seed: int, ties: bool, runs: int, k: i
     for place, graph in enumerate(graphs):
         index, edges = graph.edge_index, graph.num_edges // 2
         pairs = list(combinations([row[place].double() for row in scores], 2))
-        if edges == 0:
+        both = [overlap(index, a, b, k) for a, b in pairs]
+        if np.isnan(both).all():  # no edges, or all scores of each run are equal
             assert math.isnan(found.overlap[place])
             assert math.isnan(found.chance[place])
             continue
-        size = k if k is not None else -(-edges // 3)
-        expected = np.mean([overlap(index, a, b, size) for a, b in pairs])
-        assert float(found.overlap[place]) == pytest.approx(expected)
+        assert float(found.overlap[place]) == pytest.approx(np.nanmean(both))
         means = [[score_edges(index, one).scores.numpy() for one in pair] for pair in pairs]
         if edges < 2 or any(len(np.unique(one)) == 1 for pair in means for one in pair):
             assert math.isnan(found.correlation[place])
@@ -57,13 +56,14 @@ def test_it_is_that_of_scipy_pair_by_pair(seed: int, ties: bool, runs: int, k: i
             assert float(found.correlation[place]) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize(("edges", "k"), [(6, 2), (10, 7), (5, 5), (9, 1), (40, 13)])
-def test_chance_is_that_of_random_choices(edges: int, k: int) -> None:
-    expected = float(chance(torch.tensor([edges, 3]), torch.tensor([k, 1]))[0])
+@pytest.mark.parametrize(("edges", "a", "b"), [(6, 2, 2), (10, 7, 7), (5, 5, 5), (9, 1, 4), (40, 13, 6)])
+def test_chance_is_that_of_random_choices(edges: int, a: int, b: int) -> None:
+    several = [torch.tensor(row) for row in ([edges, 3], [a, 1], [b, 2])]
+    expected = float(chance(*several)[0])
     rng = np.random.default_rng(0)
-    draws = [len(set(rng.choice(edges, k, False)) & set(rng.choice(edges, k, False))) for _ in range(4000)]
-    assert expected == pytest.approx(np.mean([common / (2 * k - common) for common in draws]), abs=0.02)
-    assert float(chance(torch.tensor([edges]), torch.tensor([k]))[0]) == pytest.approx(expected)
+    draws = [len(set(rng.choice(edges, a, False)) & set(rng.choice(edges, b, False))) for _ in range(4000)]
+    assert expected == pytest.approx(np.mean([common / (a + b - common) for common in draws]), abs=0.02)
+    assert float(chance(*(row[:1] for row in several))[0]) == pytest.approx(expected)
 
 
 def test_equal_scores_agree_wholly_and_reversed_ones_not_at_all() -> None:

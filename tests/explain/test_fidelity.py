@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import math
 
+import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import subgraph
+from torch_geometric.utils import subgraph, to_networkx
 
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
-from goodformer.explain.fidelity import Fidelity, confidence, fidelity, only_edges, without_edges
+from goodformer.explain.fidelity import (
+    CONTRIBUTES,
+    DECIDES,
+    NONE,
+    Fidelity,
+    confidence,
+    fidelity,
+    only_edges,
+    without_edges,
+)
 from goodformer.explain.subgraph import score_edges
 from goodformer.spec import Task
 from tests.nn.graphs import random_graph
@@ -51,17 +61,20 @@ def predictor(task: Task, seen: list[GraphSet] | None = None) -> object:
     return predict
 
 
-def cut(graph: Data, scores: Tensor, k: int, keep: bool) -> Data:
-    """The graph without its best edges, or these and their nodes alone, edge by edge."""
+def cut(graph: Data, scores: Tensor, k: int | None, keep: bool) -> Data:
+    """The graph without its best edges and the nodes they leave alone, or these edges and their nodes alone."""
     best = {tuple(pair) for pair in score_edges(graph.edge_index, scores, k).subgraph.T.tolist()}
     chosen = torch.tensor([tuple(sorted(pair)) in best for pair in graph.edge_index.T.tolist()])
+    taken = chosen if keep else ~chosen
+    nodes = graph.edge_index[:, taken].unique()
     if not keep:
-        return Data(x=graph.x, edge_index=graph.edge_index[:, ~chosen], edge_attr=graph.edge_attr[~chosen])
-    nodes = graph.edge_index[:, chosen].unique()
+        alone = [node for node in range(graph.num_nodes) if node not in graph.edge_index[:, chosen].unique()]
+        nodes = torch.cat((nodes, torch.tensor(alone, dtype=torch.long))).unique()
+        nodes = nodes if len(nodes) else torch.arange(graph.num_nodes)
     index, attr = subgraph(
         nodes,
-        graph.edge_index[:, chosen],
-        graph.edge_attr[chosen],
+        graph.edge_index[:, taken],
+        graph.edge_attr[taken],
         relabel_nodes=True,
         num_nodes=graph.num_nodes,
     )
@@ -75,22 +88,22 @@ def test_it_is_that_of_a_plain_loop(task: Task, k: int | None) -> None:
     predict = predictor(task)
     found = fidelity(predict, task, graphs, scores, k)
     for place, (graph, score) in enumerate(zip(graphs, scores, strict=True)):
-        if not graph.num_edges:
+        size = score_edges(graph.edge_index, score, k).size
+        if not size:
             assert math.isnan(found.whole[place])
             assert math.isnan(found.removed[place])
             assert math.isnan(found.kept[place])
             assert int(found.edges[place]) == 0
             continue
-        size = k if k is not None else -(-graph.num_edges // 2 // 3)
         said = predict([graph])
         for keep, got in ((False, found.removed), (True, found.kept)):
-            other = predict([cut(graph, score, size, keep)])
+            other = predict([cut(graph, score, k, keep)])
             if task.kind == "multiclass":
                 expected = other[0, said[0].argmax()]
             else:
                 expected = torch.where(said[0] > 0.5, other[0], 1 - other[0]).mean()
             assert float(got[place]) == pytest.approx(float(expected), abs=1e-6)
-        assert int(found.edges[place]) == min(size, graph.num_edges // 2)
+        assert int(found.edges[place]) == size
 
 
 def test_summary_is_the_mean_over_graphs_that_have_edges() -> None:
@@ -106,6 +119,9 @@ def test_summary_is_the_mean_over_graphs_that_have_edges() -> None:
         "kept": pytest.approx((0.1 - 0.1) / 2, abs=1e-5),
         "random_kept": pytest.approx((0.4 + 0.1) / 2),
         "kept_error": pytest.approx(torch.tensor([0.3, 0.2]).std().item() / 2**0.5, abs=1e-5),
+        "decides": 1,
+        "contributes": 0,
+        "no single part": 2,
     }
     nothing = fidelity(predictor(CLASSES), CLASSES, *sample((1, 1))).summary()
     assert nothing["removed"] is None
@@ -113,20 +129,46 @@ def test_summary_is_the_mean_over_graphs_that_have_edges() -> None:
     assert nothing["graphs"] == 0
 
 
-def test_random_edges_are_as_many_and_others_by_draw_but_not_by_call() -> None:
-    graphs, scores = sample((12, 12, 12))
+def test_random_parts_are_as_large_and_depend_on_the_graph_alone() -> None:
+    graphs, scores = sample((12, 9, 12))
     seen: list[GraphSet] = []
     first = fidelity(predictor(CLASSES, seen), CLASSES, graphs, scores, k=4, draws=3)
-    assert len(seen) == 1 + 2 * (1 + 3)
-    removed, kept = seen[1::2], seen[2::2]
-    assert all(((graphs.edge_ptr - part.edge_ptr).diff() == 8).all() for part in removed)
-    assert all((part.edge_ptr.diff() == 8).all() for part in kept)
-    assert len({tuple(part.edge["index"].flatten().tolist()) for part in kept}) == 4
-    again = fidelity(predictor(CLASSES), CLASSES, graphs, scores, k=4, draws=3)
-    assert torch.equal(first.random_kept, again.random_kept)
+    assert [len(part) for part in seen] == [3, 2 * (1 + 2 * 3) * 3]  # all cut graphs at once
+    counts = seen[1].edge_ptr.diff().view(2, -1, 3)
+    assert (counts[0] == graphs.edge_ptr.diff() - 8).all()
+    assert (counts[1] == 8).all()
+    pieces = [[seen[1][21 + 3 * part + place] for place in range(3)] for part in range(7)]
+    assert len({str(row[0].edge_index) + str(row[0].x) for row in pieces}) >= 5  # drawn anew
+    assert all(is_connected(one) for row in pieces[4:] for one in row)  # the last draws are connected pieces
+    assert not all(is_connected(one) for row in pieces[1:4] for one in row)
+    alone = fidelity(predictor(CLASSES), CLASSES, graphs.subset([1]), scores[1:2], k=4, draws=3)
+    for name in ("removed", "kept", "random_removed", "random_kept"):
+        assert float(getattr(alone, name)) == pytest.approx(float(getattr(first, name)[1]), abs=1e-6)
     other = fidelity(predictor(CLASSES), CLASSES, graphs, scores, k=4, draws=3, seed=1)
     assert not torch.equal(first.random_kept, other.random_kept)
     assert torch.equal(first.kept, other.kept)
+
+
+def is_connected(graph: Data) -> bool:
+    return nx.is_connected(to_networkx(graph, to_undirected=True))
+
+
+def test_verdicts_compare_with_random_parts() -> None:
+    """Whole, removed, kept, random_removed, random_kept; each verdict needs the margin, and NaN none."""
+    rows = {
+        (0.9, 0.2, 0.9, 0.8, 0.3): DECIDES,
+        (0.9, 0.2, 0.4, 0.8, 0.3): CONTRIBUTES,
+        (0.9, 0.7, 0.9, 0.8, 0.3): CONTRIBUTES,
+        (0.9, 0.2, 0.9, 0.3, 0.8): NONE,  # random parts do the same
+        (0.9, 0.9, 0.2, 0.5, 0.8): NONE,  # worse than random parts
+        (0.9, 0.9, 0.9, 0.9, 0.9): NONE,  # nothing matters
+        (math.nan,) * 5: NONE,
+    }
+    columns = torch.tensor(list(rows)).T
+    found = Fidelity(torch.ones(len(rows)), *columns)
+    assert found.verdicts == list(rows.values())
+    again = Fidelity.concat([found.subset([6, 0]), found.subset([1])])
+    assert again.verdicts == [NONE, DECIDES, CONTRIBUTES]
 
 
 def test_encodings_of_the_whole_graph_are_dropped() -> None:
@@ -168,9 +210,15 @@ def test_cutting_is_that_of_pyg(seed: int, share: float) -> None:
     left, kept = without_edges(graphs, chosen), only_edges(graphs, chosen)
     for place, mask in enumerate(chosen.split(graphs.edge_ptr.diff().tolist())):
         graph = graphs[place]
-        assert torch.equal(left[place].edge_index, graph.edge_index[:, ~mask])
-        assert torch.equal(left[place].edge_attr, graph.edge_attr[~mask])
-        assert torch.equal(left[place].x, graph.x)
+        lost = set(graph.edge_index[:, mask].flatten().tolist()) - set(graph.edge_index[:, ~mask].flatten().tolist())
+        stay = torch.tensor([node for node in range(graph.num_nodes) if node not in lost], dtype=torch.long)
+        stay = stay if len(stay) else torch.arange(graph.num_nodes)
+        index, attr = subgraph(
+            stay, graph.edge_index[:, ~mask], graph.edge_attr[~mask], relabel_nodes=True, num_nodes=graph.num_nodes
+        )
+        assert torch.equal(left[place].edge_index, index)
+        assert torch.equal(left[place].edge_attr, attr)
+        assert torch.equal(left[place].x, graph.x[stay])
         nodes = graph.edge_index[:, mask].unique() if mask.any() else torch.arange(graph.num_nodes)
         wanted = mask if mask.any() else torch.ones_like(mask)
         index, attr = subgraph(

@@ -159,9 +159,9 @@ def test_gradients_add_up_to_what_all_edges_change(task: Task) -> None:
     batch = graphs.batch(range(len(graphs)))
     mask = explainer(batch.x, batch.edge_index, graphs=batch).edge_mask
     single = batch.edge_index[0] < batch.edge_index[1]  # each undirected edge once
-    total = torch.zeros(len(graphs)).index_add(0, batch.batch[batch.edge_index[0, single]], mask[single])
+    total = torch.zeros(len(graphs)).double().index_add(0, batch.batch[batch.edge_index[0, single]], mask[single])
     change = odds(method, batch, torch.ones(batch.num_edges)) - odds(method, batch, torch.zeros(batch.num_edges))
-    torch.testing.assert_close(total, change.float(), atol=0.02, rtol=0.02)
+    torch.testing.assert_close(total, change.double(), atol=0.02, rtol=0.02)
 
 
 def test_targets_are_averaged() -> None:

@@ -14,13 +14,14 @@ from torch_geometric.data import Data
 
 from goodformer import files
 from goodformer.apply.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs
-from goodformer.apply.predict import Answers, Columns, Watch, model_blocks, notes_on
+from goodformer.apply.predict import Answers, Columns, Watch, model_blocks, no_reasons, notes_on, reason_columns
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError, check_name
-from goodformer.explain.explanation import edge_scores, plain
-from goodformer.explain.subgraph import Undirected
+from goodformer.explain.explanation import edge_scores, measure_fidelity, plain
+from goodformer.explain.fidelity import Fidelity, joined_scores
+from goodformer.explain.subgraph import Size, Undirected
 from goodformer.fitted import FittedModel, Predictions
 
 BLOCK = 256
@@ -35,7 +36,7 @@ def explain_file(
     path: str | Path,
     out: str | Path,
     count: int = 12,
-    k: int | None = None,
+    k: Size = None,
     form: str = "csv",
     smiles: str | None = None,
     watch: Watch | None = None,
@@ -43,15 +44,15 @@ def explain_file(
     """Explain every row of a file: tables of predictions, edge scores and node scores, and a picture of the first rows.
 
     Rows are numbered from 1 in the order of the file; nodes and atoms from 0 in the order of the graph or SMILES. Rows
-    pass through in blocks, so a file may be larger than memory. Each row is predicted and scored once; fidelity takes
-    12 more predictions of each row in the picture. Small molecules are drawn before large ones, which a note says.
+    pass through in blocks, so a file may be larger than memory. Each row is predicted and scored once; its verdict
+    takes 22 more predictions, of parts of it. Small molecules are drawn before large ones, which a note says.
 
     Args:
         model: A fitted model.
         path: Rows to explain, see `goodformer.data.readers.rows.read_blocks`.
         out: Folder for ``answers``, ``edges`` and ``nodes`` (tables), ``subgraphs.png`` and ``edges.json``.
-        count: How many rows are drawn, and measured for fidelity.
-        k: Undirected edges of a chosen subgraph; one third of the edges by default.
+        count: How many rows are drawn, and listed in ``edges.json``.
+        k: Number or share of undirected edges to choose, see `goodformer.explain.subgraph.Undirected.sizes`.
         form: Format of the tables: csv, tsv, parquet, json or jsonl.
         smiles: Column of the SMILES; by default that of the training file.
         watch: Called with the number of finished rows.
@@ -68,15 +69,17 @@ def explain_file(
             for table, names in zip(tables[1:], (EDGES, NODES), strict=True)
         )
         for block in model_blocks(model, path, smiles, BLOCK):
-            answer = None
+            answer, reasons = None, no_reasons()
             if len(block.collection.graphs):
                 ready = model.prepare(block.collection.graphs)
                 answer = model.predict(ready)
                 scores, source = edge_scores(model, ready, answer)
                 for table, columns in zip((edges, nodes), score_columns(block.collection, scores, k), strict=True):
                     table.write(columns)
-                shown.add(block.collection, answer, scores)
-            answers.write(block, answer)
+                found = measure_fidelity(model, block.collection.graphs, answer, scores, k)
+                reasons = reason_columns(block.collection.graphs, scores, found, k)
+                shown.add(block.collection, answer, scores, found)
+            answers.write(block, answer, reasons)
             if watch:
                 watch(answers.rows)
         report = answers.report()
@@ -99,8 +102,9 @@ def explain_file(
         note=shown.missing,
         molecules=None if shown.smiles is None else [row.molecule or b"" for row in rows],
         known=known,
+        measured=Fidelity.concat([row.fidelity for row in rows]),
     )
-    return {**report, "tables": [str(table) for table in tables], **drawn}
+    return {**report, "tables": [str(table) for table in tables], **drawn, "notes": [*report["notes"], *drawn["notes"]]}
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ class Row:
         graph: The graph.
         answer: Its prediction.
         scores: Its edge scores, (E,).
+        fidelity: How much its prediction depends on the chosen edges.
         smiles: Its SMILES, if the atoms are in that order.
         molecule: The same molecule in RDKit's binary form, so that it is not parsed again.
         rank: Its class of size, from 0.
@@ -123,6 +128,7 @@ class Row:
     graph: Data
     answer: Predictions
     scores: Tensor
+    fidelity: Fidelity
     smiles: str | None
     molecule: bytes | None
     rank: int
@@ -146,7 +152,7 @@ class Shown:
         self.count, self.limits, self._seen = count, limits, 0
         self._kept: list[list[Row]] = [[] for _ in range(len(limits) + 1)]
 
-    def add(self, collection: Collection, answer: Predictions, scores: Sequence[Tensor]) -> None:
+    def add(self, collection: Collection, answer: Predictions, scores: Sequence[Tensor], found: Fidelity) -> None:
         """Keep the rows of a block that may be drawn."""
         ranks = torch.bucketize(collection.graphs.sizes, torch.tensor(self.limits, dtype=torch.long))  # (G,)
         molecules = collection.molecules if collection.as_written else None
@@ -158,6 +164,7 @@ class Shown:
                     collection.graphs[place],
                     answer.subset([place]),
                     scores[place],
+                    found.subset([place]),
                     None if molecules is None else molecules.smiles[place],
                     None if molecules is None else molecules.subset([place]).binaries()[0],
                     rank,
@@ -207,12 +214,12 @@ class Shown:
         return notes
 
 
-def score_columns(collection: Collection, scores: Sequence[Tensor], k: int | None) -> tuple[Columns, Columns]:
+def score_columns(collection: Collection, scores: Sequence[Tensor], k: Size) -> tuple[Columns, Columns]:
     """Return one line per undirected edge and one per node: its score, and whether it is in the chosen subgraph."""
     graphs = collection.graphs.as_given()
     pairs = Undirected.of(graphs)
-    value = pairs.mean(torch.cat(list(scores)).float())  # (M,)
-    chosen = pairs.best(value, pairs.sizes(k, graphs.edge.get("truth")))  # (M,)
+    value = pairs.mean(joined_scores(graphs, scores))  # (M,)
+    chosen = pairs.best(value, pairs.sizes(value, k, graphs.edge.get("truth")))  # (M,)
     source, target = pairs.ends - graphs.node_ptr[pairs.graph]  # (M,), (M,)
     count = int(graphs.node_ptr[-1])
     graph = torch.repeat_interleave(graphs.sizes)  # (N,)

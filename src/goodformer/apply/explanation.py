@@ -20,7 +20,10 @@ from goodformer.engine.store import Run
 from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
 from goodformer.explain.explanation import Explanation, edge_scores, explain, plain
+from goodformer.explain.fidelity import CONTRIBUTES, DECIDES, NONE, Fidelity
+from goodformer.explain.subgraph import Size
 from goodformer.fitted import FittedModel, Predictions
+from goodformer.methods.counts import CountMethod
 from goodformer.spec import SPLITS
 
 PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
@@ -29,8 +32,15 @@ READABLE = 60
 """Largest number of atoms that is readable in a picture of several molecules."""
 MOST_ATOMS = 400
 """Largest number of atoms of a molecule that is drawn: larger ones are unreadable and take minutes to lay out."""
-CAPTIONS = {"own": "found invariant subgraph", "post-hoc": "edges that matter to the prediction"}
-"""What the chosen edges are, by the source of their scores."""
+CAPTIONS = {
+    "own": "found invariant subgraph",
+    "contributions": "edges that add most to the prediction",
+    "mixed": "edges that score highest over all members",
+    "post-hoc": "edges that matter to the prediction",
+}
+"""What the chosen edges are, by the kind of their scores."""
+LINES = {DECIDES: "marked part decides", CONTRIBUTES: "marked part contributes", NONE: "no single part decides"}
+"""The verdict under a molecule."""
 
 
 def explain_graphs(
@@ -38,7 +48,7 @@ def explain_graphs(
     graphs: Sequence[Data] | GraphSet,
     folder: str | Path,
     names: Sequence[str] | None = None,
-    k: int | None = None,
+    k: Size = None,
     about: dict[str, Any] | None = None,
     smiles: Sequence[str] | None = None,
     picture_limit: int = PICTURE_LIMIT,
@@ -49,6 +59,7 @@ def explain_graphs(
     molecules: Sequence[str | bytes | Data] | None = None,
     known: tuple[Predictions, Sequence[Tensor], str] | None = None,
     node_names: Sequence[Sequence[str | int]] | None = None,
+    measured: Fidelity | None = None,
 ) -> dict[str, Any]:
     """Explain the predictions for graphs; write a picture and all scores into a folder.
 
@@ -59,23 +70,26 @@ def explain_graphs(
         graphs: The graphs; molecules are drawn as structural formulas.
         folder: Where ``subgraphs.png`` and ``edges.json`` go.
         names: A name for each graph; its number by default.
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `goodformer.explain.subgraph.Undirected.sizes`.
         about: Entries to begin the report with.
         smiles: The SMILES of each graph, if they are molecules.
         picture_limit: How many graphs are drawn, the first ones; all are scored.
         single_pictures: Whether each of these is also drawn alone, into the folder ``graphs``.
-        measure: Whether to measure fidelity, which takes 12 predictions per graph.
+        measure: Whether to measure fidelity, which takes 22 predictions per graph. Without it, there are no verdicts.
         form: Format of pictures, ``png`` or ``svg``.
         note: A line below a picture of molecules.
         molecules: What to draw, for example in RDKit's binary form; by default the SMILES or the graphs.
         known: Predictions, edge scores and their source, if the graphs are already predicted.
         node_names: Names of the nodes of each graph, which the report repeats beside their numbers.
+        measured: Fidelity of the graphs, if it is known.
 
     Returns:
-        The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc),
-        ``fidelity``, and for every graph its prediction, edges (best first) and nodes.
+        The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc), what is
+        marked in words, ``fidelity``, and for every graph its prediction, verdict, edges (best first) and nodes.
     """
-    found = replace(explain(model, graphs, names, k, smiles, measure, known), node_names=node_names)
+    found = explain(model, graphs, names, k, smiles, measure, known, measured)
+    found = replace(found, node_names=node_names)
+    words = CAPTIONS[kind_of_scores(model, found.source)]
     place = Path(folder)
     files.make_folder(place)
     molecules = molecules or found.smiles
@@ -84,17 +98,19 @@ def explain_graphs(
     drawn = list(range(min(picture_limit, len(found.graphs))))
     pictures: dict[str, Any] = {"picture": None}
     if drawn:
-        pictures["picture"] = str(_draw(found, drawn, place / f"{PICTURE}.{form}", k, molecules, note))
+        pictures["picture"] = str(_draw(found, drawn, place / f"{PICTURE}.{form}", k, words, molecules, note))
     if drawn and single_pictures:
         width = len(str(drawn[-1]))
         paths = [place / SINGLE / f"{number:0{width}d}.{form}" for number in drawn]
         pictures["pictures"] = [
-            str(_draw(found, [number], path, k, molecules)) for number, path in zip(drawn, paths, strict=True)
+            str(_draw(found, [number], path, k, words, molecules)) for number, path in zip(drawn, paths, strict=True)
         ]
     report = {
         **(about or {}),
+        "notes": [*(about or {}).get("notes", ()), *found.notes()],
         "method": model.file.method["name"],
         "explanation": found.source,
+        "marked": words,
         "fidelity": None if found.fidelity is None else found.fidelity.summary(),
         "classes": {target: list(names) for target, names in model.classes.items()},
         **pictures,
@@ -111,15 +127,19 @@ def _draw(
     found: Explanation,
     places: Sequence[int],
     path: Path,
-    k: int | None,
+    k: Size,
+    words: str,
     molecules: Sequence[str | bytes | Data] | None,
     note: str = "",
 ) -> Path:
-    """Draw some of the graphs into one picture."""
+    """Draw some of the graphs into one picture; those without a single part that matters have no colours."""
     graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
-    titles, caption = [found.title(place) for place in places], CAPTIONS[found.source]
+    titles, verdicts = [found.title(place) for place in places], found.verdicts
+    said = [verdicts[place] if verdicts else "" for place in places]
+    marked = [one != NONE for one in said]
     if molecules is None:
-        return draw_subgraphs(graphs, scores, path, titles, k, caption)
+        lines = [f"{words}: {one}" if one and one != NONE else one or words for one in said]
+        return draw_subgraphs(graphs, scores, path, titles, k, lines, marked)
     from goodformer.draw.molecules import draw_molecules  # loads RDKit
 
     return draw_molecules(
@@ -127,11 +147,24 @@ def _draw(
         [graph.edge_index for graph in graphs],
         scores,
         path,
-        [title.replace(": ", "\n", 1) for title in titles],
+        [
+            "\n".join((*title.split(": ", 1), *([LINES[one]] if one else [])))
+            for title, one in zip(titles, said, strict=True)
+        ],
         k,
-        caption.replace("edges", "bonds"),
+        words.replace("edges", "bonds"),
         note,
+        marked,
     )
+
+
+def kind_of_scores(model: FittedModel, source: str) -> str:
+    """Return which of `CAPTIONS` suits the scores of a model: those of fingerprints are shares of the prediction."""
+    if source != "own":
+        return source
+    parts = list(getattr(model.method, "parts", [model.method]))  # the members of a blend
+    shares = sum(isinstance(part, CountMethod) for part in parts)
+    return "own" if not shares else "contributions" if shares == len(parts) else "mixed"
 
 
 def explain_run(
@@ -139,7 +172,7 @@ def explain_run(
     folder: str | Path,
     split: str = "test",
     count: int = 6,
-    k: int | None = None,
+    k: Size = None,
     weights: str = "best",
 ) -> dict[str, Any]:
     """Explain graphs of a run's data set; write a picture and all scores into a folder.
@@ -151,7 +184,7 @@ def explain_run(
         folder: Where picture and scores go.
         split: Split the graphs are taken from.
         count: How many graphs, spread evenly over the split.
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `goodformer.explain.subgraph.Undirected.sizes`.
         weights: ``best`` or ``last``.
     """
     model = FittedModel.of_run(run, weights)
@@ -166,7 +199,7 @@ def explain_agreement(
     folder: str | Path | None = None,
     split: str = "test",
     count: int = 200,
-    k: int | None = None,
+    k: Size = None,
     weights: str = "best",
 ) -> dict[str, Any]:
     """Compare the explanations of runs that differ only in their seed.
@@ -176,7 +209,7 @@ def explain_agreement(
         folder: Where ``agreement.json`` goes, if anywhere.
         split: Split the graphs are taken from.
         count: How many graphs, spread evenly over the split.
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `goodformer.explain.subgraph.Undirected.sizes`.
         weights: ``best`` or ``last``.
     """
     if len(runs) < 2:

@@ -33,6 +33,7 @@ from goodformer.methods.members import BLEND
 from goodformer.spec import SPLIT_NAMES
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.intervals import LEVEL
+from goodformer.uncertainty.training_rows import TRAINING
 
 AUTO, GOODFORMER = "auto", "goodformer"
 MOLECULES, MEASURED = "molecules", "measured"
@@ -52,7 +53,7 @@ LEAST_AVERAGE = 10
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
-WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE))
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -161,7 +162,8 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        fitted.save(folder)
+        train = table.split.rows("train")
+        fitted.remember(collection.subset(train), labels.y[train]).save(folder)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []

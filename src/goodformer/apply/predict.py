@@ -9,19 +9,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
 from goodformer.apply.part import Part
 from goodformer.data.digest import digest
+from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import RDKIT, VERSION
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, reading_notes
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
+
+if TYPE_CHECKING:
+    from goodformer.explain.fidelity import Fidelity
+    from goodformer.explain.subgraph import Size
 
 BLOCK = 1024
 """Rows that are read, predicted and written at a time."""
@@ -46,6 +51,8 @@ def predict_file(
     smiles: str | None = None,
     size: int = BLOCK,
     watch: Watch | None = None,
+    neighbours: int = 0,
+    explain: bool = False,
 ) -> dict[str, Any]:
     """Predict every row of a file and write the rows with their predictions into another file.
 
@@ -61,6 +68,8 @@ def predict_file(
         smiles: Column of the SMILES; by default that of the training file.
         size: Rows per block; it does not change the predictions.
         watch: Called with the number of finished rows.
+        neighbours: How many of the most similar training rows to name for each row.
+        explain: Whether to say which nodes decide, and whether they really do; takes more than 22 predictions per row.
 
     Returns:
         Counts of rows, of unreadable rows with the first reasons, and of rows outside the domain; ``continued``, the
@@ -70,13 +79,16 @@ def predict_file(
         raise InputError(f"{out} is a folder; name a file for the answers, for example {Path(out) / 'answers.csv'}.")
     check_apart(path, out, "answers")
     start = time.perf_counter()
-    with Part(out, _same(model, path, level, smiles, size)) as part, Answers(model, out, level, part) as answers:
+    more = Further(model, neighbours, explain)
+    same = {**_same(model, path, level, smiles, size), **more.settings}
+    with Part(out, same) as part, Answers(model, out, level, part) as answers:
         continued = answers.rows
         if watch and continued:
             watch(continued)
         for block in model_blocks(model, path, smiles, size, continued):
             found = block.collection.graphs
-            answers.write(block, model.predict(found) if len(found) else None)
+            answer = model.predict(found) if len(found) else None
+            answers.write(block, answer, more.columns(block.collection, answer))
             if watch:
                 watch(answers.rows)
         if not answers.rows:
@@ -89,7 +101,7 @@ def predict_file(
         if form_of(path) == ".jsonl" and model.molecular and LINE.search(reason):
             reason = f"{path} contains graphs, but the model was trained on molecules; give SMILES or an SDF file"
         failure = f"no row could be read: {reason}."
-    return {**report, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
+    return {**report, **more.facts, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
 
 
 def _same(model: FittedModel, path: str | Path, level: float | None, smiles: str | None, size: int) -> dict[str, Any]:
@@ -138,12 +150,12 @@ class Answers:
     def __exit__(self, *error: Any) -> bool | None:
         return self._files.__exit__(*error)
 
-    def write(self, block: Block, answer: Predictions | None) -> None:
-        """Add the rows of a block; ``answer`` is None if none of them can be read."""
+    def write(self, block: Block, answer: Predictions | None, more: Columns | None = None) -> None:
+        """Add the rows of a block, with ``more`` columns; ``answer`` is None if none of them can be read."""
         collection = block.collection
         places = [int(row) - block.first for row in collection.rows]
         columns: Columns = {}
-        for name, values in answer_columns(self.model, answer, self.level).items():
+        for name, values in {**answer_columns(self.model, answer, self.level), **(more or {})}.items():
             columns[name] = [None] * collection.count
             for place, value in zip(places, values, strict=True):
                 columns[name][place] = value
@@ -196,18 +208,18 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
         raise InputError("this model has no conformal sets; fit it with goodformer fit, or leave --sets out.")
     if model.task.measured:
         return columns | _interval_columns(model, answer, level)
-    if len(model.classes) > 1:
-        raise InputError("conformal sets need a model with one target; this one has several. Leave --sets out.")
-    (names,) = model.classes.values()
-    inside = model.uncertainty.sets(answer.logits, level)  # (B, C), or (B, 1, 2) for a binary target
-    rows = inside.reshape(len(answer), len(names)).tolist()
-    columns["set"] = ["|".join(name for name, held in zip(names, row, strict=True) if held) for row in rows]
+    inside = model.uncertainty.sets(answer.logits, level)  # (B, C), or (B, T, 2) for binary targets
+    inside = inside[:, None] if inside.dim() == 2 else inside  # (B, T, K)
+    for place, (target, names) in enumerate(model.classes.items()):
+        rows = inside[:, place].tolist()
+        held = ["|".join(name for name, inside in zip(names, row, strict=True) if inside) for row in rows]
+        columns[f"{target}_set" if len(model.classes) > 1 else "set"] = held
     return columns
 
 
 def _class_columns(model: FittedModel, answer: Predictions) -> Columns:
     """Return class and probabilities of each target."""
-    shares, columns = answer.best_probabilities, {}  # (B, C)
+    shares, columns = answer.probabilities, {}  # (B, C)
     if len(model.classes) > 1:
         for place, (target, names) in enumerate(model.classes.items()):
             columns[f"{target}_predicted"] = [names[code] for code in answer.classes[:, place].tolist()]
@@ -245,6 +257,75 @@ def _prefixes(model: FittedModel) -> list[str]:
 def _digits(values: Tensor) -> list[float | None]:
     """Return measured values with seven significant digits, None where they are not finite."""
     return [float(f"{value:.7g}") if math.isfinite(value) else None for value in values.double().tolist()]
+
+
+class Further:
+    """Further columns of predictions: the nearest training rows, and the verdict on an explanation.
+
+    Args:
+        model: A fitted model.
+        neighbours: How many training rows to name for each row; 0 for none.
+        explain: Whether to add the columns of `reason_columns`.
+    """
+
+    def __init__(self, model: FittedModel, neighbours: int = 0, explain: bool = False) -> None:
+        self.model, self.count, self.explain = model, neighbours, explain
+        if neighbours and model.training is None:
+            raise InputError(
+                "this model has no training rows to compare with; fit it again with goodformer fit, or leave "
+                "--neighbours out."
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides these columns; empty if there are none."""
+        return {"neighbours": self.count, "explain": self.explain} if self.count or self.explain else {}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Entries of a report: what similarity is, and how many training rows are compared."""
+        rows = self.model.training
+        if not self.count or rows is None:
+            return {}
+        return {"neighbours": {"similarity": rows.measure, "rows": len(rows), "training_rows": rows.total}}
+
+    def columns(self, collection: Collection, answer: Predictions | None) -> Columns:
+        """Return the columns of the readable rows of a block."""
+        columns: Columns = {}
+        if self.count:
+            found = self.model.neighbours(collection, self.count) if len(collection) else []
+            fields = ("row", *(("smiles",) if self.model.molecular else ()), "similarity", "label")
+            for place in range(self.count):
+                for name in fields:
+                    values = [getattr(row[place], name) if place < len(row) else None for row in found]
+                    columns[f"neighbour_{place + 1}_{name}"] = values
+        if self.explain and answer is None:
+            columns |= no_reasons()
+        elif self.explain and answer is not None:
+            from goodformer.explain.explanation import edge_scores, measure_fidelity  # loads PyG's explainers
+
+            scores, _ = edge_scores(self.model, collection.graphs, answer)
+            found_parts = measure_fidelity(self.model, collection.graphs, answer, scores)
+            columns |= reason_columns(collection.graphs, scores, found_parts)
+        return columns
+
+
+def reason_columns(graphs: GraphSet, scores: Sequence[Tensor], found: Fidelity, k: Size = None) -> Columns:
+    """Return the verdict on each graph and the nodes of its marked part, numbered as in the input.
+
+    See `goodformer.explain.fidelity.VERDICTS`; a graph without a single part that matters has no marked nodes.
+    """
+    from goodformer.explain.explanation import marked_nodes
+    from goodformer.explain.fidelity import NONE
+
+    verdicts, nodes = found.verdicts, marked_nodes(graphs, scores, k)
+    marked = ["" if one == NONE else " ".join(map(str, part)) for one, part in zip(verdicts, nodes, strict=True)]
+    return {"verdict": verdicts, "marked": marked}
+
+
+def no_reasons() -> Columns:
+    """Return the columns of `reason_columns` of no graph."""
+    return {"verdict": [], "marked": []}
 
 
 def _rounded(values: Tensor) -> list[float]:

@@ -87,6 +87,8 @@ def show_splits(metrics: Mapping[str, Mapping[str, Any]], columns: list[str], ti
     """Print one row per split: the given columns, then those about edges if there are any."""
     edges = {"precision_at_10": "Precision@10", "edge_auc": "edge AUC", "node_auc": "node AUC"}
     heads = {name: METRIC_NAMES.get(name, name) for name in columns}
+    each = tuple(f"{name}_" for name in columns)  # of each target
+    heads |= {name: name for row in metrics.values() for name in row if name.startswith(each)}
     heads |= {name: head for name, head in edges.items() if any(name in row for row in metrics.values())}
     rows = [[SPLIT_NAMES[split], *(row.get(name) for name in heads)] for split, row in metrics.items()]
     output.table(["split", *heads.values()], rows, title=title, note=note)

@@ -26,8 +26,11 @@ def command(
         int | None,
         typer.Option(
             min=1,
-            help="Number of edges to mark; default: the number of true edges if known, otherwise one third.",
+            help="Number of edges to mark; default: the number of true edges if known, otherwise by the scores.",
         ),
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option(min=0.01, max=0.99, help="Share of the edges to mark, instead of --k.")
     ] = None,
     smiles: options.SmilesAsTrained = None,
     form: Annotated[
@@ -59,9 +62,14 @@ def command(
 
       {"edges": [[0, 1], [1, 2], [2, 0]], "num_nodes": 3}
 
-    Fidelity is the drop in probability (or the change of a measured value) without the chosen edges, and with them
-    alone, compared with random edges.
+    The verdict on a graph compares its marked part with random parts of equal size: "decides" if the prediction falls
+    without the part and stays with the part alone; "contributes" if only one of these holds; "no single part" if
+    neither does, and then nothing is marked. Edges with equal scores are marked together.
+    For measured values, the change of the predicted value takes the place of the drop in probability.
     """
+    if k is not None and share is not None:
+        raise InputError("--k and --share both set how much is marked; give one of them.")
+    size = share if k is None else k
     with output.working():
         options.limit_threads(threads)
         if data is not None:
@@ -73,7 +81,9 @@ def command(
                     "--split and --against are for graphs of a run; leave them out, or leave out the file."
                 )
             with output.counting("rows", hidden=quiet) as watch:
-                report = explain_file(FittedModel.open(name, runs, weights), data, out, count, k, form, smiles, watch)
+                report = explain_file(
+                    FittedModel.open(name, runs, weights), data, out, count, size, form, smiles, watch
+                )
         else:
             from goodformer.apply.explanation import explain_agreement, explain_run
             from goodformer.engine.store import MODEL, Run
@@ -81,24 +91,24 @@ def command(
             if (Path(name) / MODEL).is_file():
                 raise InputError(f"{name} is a fitted model, which has no graphs of its own; name a FILE to explain.")
             run, others = Run.open(name, runs), [Run.open(other, runs) for other in against or []]
-            report = explain_run(run, out, split or "test", count, k, weights)
+            report = explain_run(run, out, split or "test", count, size, weights)
             if others:
-                found = explain_agreement([run, *others], out, split or "test", k=k, weights=weights)
+                found = explain_agreement([run, *others], out, split or "test", k=size, weights=weights)
                 report["agreement"] = {key: value for key, value in found.items() if key != "per_graph"}
     output.document(report) if as_json else _show(report)
 
 
 def _show(report: dict[str, Any]) -> None:
     """Print one row per graph, fidelity, agreement, and the files."""
-    from goodformer.apply.explanation import CAPTIONS
     from goodformer.explain.explanation import class_name
 
     rows = []
     for graph in report["graphs"]:
         truth = graph.get("truth")
         hits = f"{sum(truth[: sum(truth)])} of {sum(truth)}" if truth else None
-        rows.append([graph["graph"], graph["label"], class_name(graph["predicted"], report["classes"]), hits])
-    heads = ["graph", "label", "predicted", "true edges among the best"]
+        said = class_name(graph["predicted"], report["classes"])
+        rows.append([graph["graph"], graph["label"], said, graph.get("verdict"), hits])
+    heads = ["graph", "label", "predicted", "marked part", "true edges among the best"]
     kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
     output.table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
     output.problems(report)
@@ -117,7 +127,7 @@ def _show(report: dict[str, Any]) -> None:
         words = "agreement between seeds: rank correlation of edge scores {correlation:.3f}, overlap of chosen edges "
         typer.echo((words + "{overlap:.3f} (by chance {chance:.3f})").format(**agreement))
     if report["picture"]:
-        typer.echo(f"marked:  {CAPTIONS[report['explanation']]}\npicture: {report['picture']}")
+        typer.echo(f"marked:  {report['marked']}\npicture: {report['picture']}")
     typer.echo(f"scores:  {report['scores']}")
     for table in report.get("tables", []):
         typer.echo(f"table:   {table}")

@@ -148,6 +148,10 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         chosen += f"\n{' and '.join(baselines)}: baseline{'s' if len(baselines) > 1 else ''} fitted to the same rows"
     columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
     output.table(columns, rows, title=title, note=f"{meaning}\n{chosen}")
+    if len(classes) > 1:
+        splits = report["splits"].items()
+        own = [[target, *(row.get(f"{metric}_{place}") for _, row in splits)] for place, target in enumerate(classes)]
+        output.table(["target", *(SPLIT_NAMES[split] for split, _ in splits)], own, title=METRIC_NAMES[metric])
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())

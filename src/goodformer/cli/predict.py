@@ -26,6 +26,12 @@ def command(
             min=0.5, max=0.999, help="Also write conformal sets, or intervals of measured values, with this coverage."
         ),
     ] = None,
+    neighbours: Annotated[
+        int, typer.Option(min=0, max=100, help="Also name this many of the most similar training rows.")
+    ] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also write which atoms or nodes decide; about 30 times slower.")
+    ] = False,
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
@@ -38,6 +44,7 @@ def command(
 
       goodformer predict bace new.csv -o answers.csv
       goodformer predict bace library.parquet -o answers.parquet --sets 0.9
+      goodformer predict bace new.csv -o answers.csv --neighbours 3 --explain
       goodformer predict mine graphs.jsonl -o answers.jsonl
 
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
@@ -51,8 +58,9 @@ def command(
         from goodformer.fitted import FittedModel
 
         options.limit_threads(threads)
+        more: dict[str, Any] = {"neighbours": neighbours, "explain": explain}
         with output.counting("rows", hidden=quiet, total=lambda: rough_count(data)) as watch:
-            report = predict_file(FittedModel.open(model, runs, weights), data, out, sets, smiles, watch=watch)
+            report = predict_file(FittedModel.open(model, runs, weights), data, out, sets, smiles, watch=watch, **more)
     output.document(report) if as_json else _show(report)
     if report["failure"]:
         typer.echo(f"goodformer: {report['failure']}", err=True)
@@ -76,6 +84,9 @@ def _show(report: dict[str, Any]) -> None:
         typer.echo(f"{counted(report['rows'], 'row')}; {domain}{pace}")
         if report["continued"]:
             typer.echo(f"{counted(report['continued'], 'row')} were there from an earlier call of the same command")
+        if near := report.get("neighbours"):
+            of = "" if near["rows"] == near["training_rows"] else f" of {near['training_rows']:,}"
+            typer.echo(f"neighbours: {near['similarity']}, among {near['rows']:,}{of} training rows")
         output.problems(report)
     output.notes(report)
     typer.echo(f"answers: {report['out']}")

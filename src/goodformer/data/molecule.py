@@ -171,16 +171,17 @@ class Parsed:
         key = _key("contain", self.smiles, {"patterns": list(patterns)})
         return (cached(key, build) if many else build())["contain"].numpy()
 
-    def matched(self, patterns: Sequence[str]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return which atoms (N,) and which bonds (M,) of all molecules belong to a match of any SMARTS pattern.
+    def matched(self, patterns: Sequence[str]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """Return which atoms of all molecules (N,) belong to a match of any SMARTS pattern, and the matched bonds.
 
-        A bond belongs to a match if it stands for a bond of the pattern. All matches count, not only the first.
+        Atoms are in the order of the texts, and a bond is given by its two atoms in that order (2, K). A bond belongs
+        to a match if it stands for a bond of the pattern. All matches count, not only the first.
         """
         parts = _in_chunks(partial(_match_chunk, patterns=tuple(patterns)), self.binaries(), None, False)
-        none = np.zeros(0, dtype=bool)
-        return np.concatenate([none, *(part[0] for part in parts)]), np.concatenate(
-            [none, *(part[1] for part in parts)]
-        )
+        atoms = np.concatenate([np.zeros(0, dtype=bool), *(part[0] for part in parts)])
+        starts = np.cumsum([0, *(len(part[0]) for part in parts)])
+        ends = [part[1] + start for part, start in zip(parts, starts, strict=False)]
+        return atoms, np.concatenate([np.zeros((2, 0), dtype=np.int64), *ends], axis=1)
 
     def _written(self, kind: str, write: Callable[[Any], str], progress: bool = False) -> list[str]:
         """Return one string per molecule, from the disk cache if there are many."""
@@ -539,22 +540,20 @@ def _search_chunk(binaries: Sequence[bytes], first: int, patterns: Sequence[str]
 
 def _match_chunk(
     binaries: Sequence[bytes], first: int, patterns: Sequence[str]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return the atoms and the bonds of all matches, molecule after molecule."""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return the atoms of all matches, molecule after molecule, and the two atoms of each matched bond (2, K)."""
     queries = _queries(patterns)
     joined = [[(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in query.GetBonds()] for query in queries]
-    found: tuple[list[npt.NDArray[np.bool_]], list[npt.NDArray[np.bool_]]] = [], []
+    found, ends, start = [np.zeros(0, dtype=bool)], [], 0
     for mol in map(restored, binaries):
-        atoms, bonds = np.zeros(mol.GetNumAtoms(), dtype=bool), np.zeros(mol.GetNumBonds(), dtype=bool)
+        atoms = np.zeros(mol.GetNumAtoms(), dtype=bool)
         for query, pairs in zip(queries, joined, strict=True):
             for match in mol.GetSubstructMatches(query, maxMatches=mol.GetNumAtoms() * 100):
                 atoms[list(match)] = True
-                for one, other in pairs:
-                    bonds[mol.GetBondBetweenAtoms(match[one], match[other]).GetIdx()] = True
-        found[0].append(atoms)
-        found[1].append(bonds)
-    none = np.zeros(0, dtype=bool)
-    return np.concatenate([none, *found[0]]), np.concatenate([none, *found[1]])
+                ends += [(match[one] + start, match[other] + start) for one, other in pairs]
+        found.append(atoms)
+        start += len(atoms)
+    return np.concatenate(found), np.array(ends, dtype=np.int64).reshape(-1, 2).T
 
 
 def _in_chunks(

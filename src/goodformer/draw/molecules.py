@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,7 +26,7 @@ from goodformer.data.molecule import CHIRALITY, labelled, rebuilt, restored
 from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.errors import InputError
-from goodformer.explain.subgraph import score_edges, shades
+from goodformer.explain.subgraph import Size, score_edges, shades
 
 Colour = tuple[float, float, float]
 Molecule: TypeAlias = "str | bytes | Data"
@@ -79,7 +79,7 @@ def draw_molecule(
     scores: Tensor,
     path: str | os.PathLike[str],
     title: str = "",
-    k: int | None = None,
+    k: Size = None,
     caption: str = "chosen: the best bonds",
 ) -> Path:
     """Draw one molecule with the bonds its scores choose.
@@ -91,7 +91,7 @@ def draw_molecule(
         scores: Score of each directed edge, (E,), larger = more decisive.
         path: Picture file, .png or .svg.
         title: One or two lines under the molecule.
-        k: Bonds to choose; by default a third of them.
+        k: Number or share of bonds to choose; by default as the scores suggest.
         caption: What the chosen bonds are.
     """
     return draw_molecules([molecule], [edge_index], [scores], path, [title], k, caption)
@@ -103,13 +103,15 @@ def draw_molecules(
     scores: Sequence[Tensor],
     path: str | os.PathLike[str],
     titles: Sequence[str],
-    k: int | None = None,
+    k: Size = None,
     caption: str = "chosen: the best bonds",
     note: str = "",
+    marked: Sequence[bool] | None = None,
 ) -> Path:
     """Draw a grid of molecules, each with the bonds its scores choose; see `draw_molecule`.
 
-    A ``note`` is a last line under all, for what the picture does not show.
+    A ``note`` is a last line under all, for what the picture does not show. A molecule that is not ``marked`` has no
+    colours; by default all are.
     """
     if not len(molecules) == len(edge_indices) == len(scores) == len(titles) or not molecules:
         raise InputError(
@@ -121,7 +123,9 @@ def draw_molecules(
     target, canvases = Path(path), {".png": rdMolDraw2D.MolDraw2DCairo, ".svg": rdMolDraw2D.MolDraw2DSVG}
     if target.suffix not in canvases:
         raise InputError(f"cannot draw molecules as {target.suffix or target.name!r}; use the suffix .png or .svg.")
+    shown = [True] * len(molecules) if marked is None else marked
     parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
+    parts = [part if one else replace(part, bonds={}, atoms={}) for part, one in zip(parts, shown, strict=True)]
     files.make_folder(target.parent)
     files.write_bytes(target, _drawing(canvases[target.suffix], parts, titles, caption, note))
     return target
@@ -150,7 +154,7 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
     return drawn
 
 
-def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None) -> Highlights:
+def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: Size = None) -> Highlights:
     """Lay out the molecule and colour each bond by its score and each atom by the mean score of its bonds."""
     mol = _parsed(molecule, edge_index.cpu())
     with rdBase.BlockLogs():

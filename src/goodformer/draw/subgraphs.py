@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 from goodformer.draw.canvas import draw
 from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
 from goodformer.errors import InputError
-from goodformer.explain.subgraph import score_edges
+from goodformer.explain.subgraph import Size, score_edges
 
 Array = NDArray[Any]
 
@@ -46,7 +46,7 @@ class Sketch:
         pairs: Ends of each undirected edge, (M, 2).
         scores: Mean score of the two directions, (M,).
         truth: Whether the edge is truly invariant, (M,); None if unknown.
-        chosen: Whether the edge is among the k best, (M,).
+        chosen: Whether the edge is among the best, (M,).
         positions: Position of each node, (N, 2).
     """
 
@@ -67,8 +67,9 @@ def draw_subgraphs(
     scores: Sequence[Tensor],
     path: str | os.PathLike[str],
     titles: Sequence[str],
-    k: int | None = None,
-    caption: str = "found invariant subgraph",
+    k: Size = None,
+    caption: str | Sequence[str] = "found invariant subgraph",
+    marked: Sequence[bool] | None = None,
 ) -> Path:
     """Draw each graph with its best-scored subgraph, next to the true subgraph if it is known.
 
@@ -77,8 +78,10 @@ def draw_subgraphs(
         scores: For each graph, a score of each directed edge (E,); larger = more invariant.
         path: Picture file; the suffix decides the format (png, pdf, svg).
         titles: One line above each graph.
-        k: Number of undirected edges to choose; default: the number of true edges if known, otherwise one third.
-        caption: What the chosen edges are.
+        k: Number or share of undirected edges to choose; default: the number of true edges if known, otherwise as
+            the scores suggest.
+        caption: What the chosen edges are; one text for all graphs, or one for each.
+        marked: Whether each graph has chosen edges; one without is drawn in grey. By default all have.
 
     Returns:
         The path of the picture.
@@ -90,17 +93,20 @@ def draw_subgraphs(
         )
 
     def figure() -> Figure:
-        sketches = [sketch(graph, score, k) for graph, score in zip(graphs, scores, strict=True)]
+        shown = [True] * len(graphs) if marked is None else marked
+        sketches = [sketch(*one) for one in zip(graphs, scores, [k] * len(graphs), shown, strict=True)]
         return subgraph_figure(sketches, titles, caption)
 
     return draw(figure, path)
 
 
-def sketch(graph: Data, scores: Tensor, k: int | None = None) -> Sketch:
-    """Return the graph with each edge once, its ``k`` best edges chosen, and a position for every node."""
-    edges = score_edges(graph.edge_index, scores.float(), k, graph.get("edge_truth"))
+def sketch(graph: Data, scores: Tensor, k: Size = None, marked: bool = True) -> Sketch:
+    """Return the graph with each edge once, its best edges chosen, and a position for every node."""
+    edges = score_edges(graph.edge_index, scores, k, graph.get("edge_truth"))
     pairs, truth = edges.ends.T.numpy(), None if edges.truth is None else edges.truth.numpy()
     positions = _positions(pairs, int(graph.num_nodes or 0))
+    if not marked:
+        return Sketch(pairs, np.zeros(len(pairs)), truth, np.zeros(len(pairs), dtype=bool), positions)
     return Sketch(pairs, edges.scores.numpy(), truth, edges.chosen.numpy(), positions)
 
 
@@ -142,7 +148,7 @@ def _crossings(points: Array, pairs: Array) -> int:
     return int(((side(a, b, c) != side(a, b, d)) & (side(c, d, a) != side(c, d, b))).sum())
 
 
-def subgraph_figure(sketches: Sequence[Sketch], titles: Sequence[str], caption: str) -> Figure:
+def subgraph_figure(sketches: Sequence[Sketch], titles: Sequence[str], caption: str | Sequence[str]) -> Figure:
     """Return a grid with one block per graph above a legend; with known truth a block has two panels."""
     known = any(one.truth is not None for one in sketches)
     columns = min(len(sketches), 2 if known else 3)
@@ -153,15 +159,16 @@ def subgraph_figure(sketches: Sequence[Sketch], titles: Sequence[str], caption: 
     figure = Figure(figsize=(width, height + foot_height), facecolor=PAPER, layout="constrained")
     halves = figure.subfigures(2, 1, height_ratios=[height, foot_height], squeeze=False)
     blocks = halves[0, 0].subfigures(rows, columns, wspace=0.02, hspace=0.03, squeeze=False)
-    for block, one, title in zip(blocks.flat, sketches, titles, strict=False):
+    captions = [caption] * len(sketches) if isinstance(caption, str) else caption
+    for block, one, title, words in zip(blocks.flat, sketches, titles, captions, strict=False):
         found = "" if one.truth is None else f"  ·  {one.hits} of {int(one.truth.sum())} edges found"
         block.suptitle(f"{title}{found}", fontsize=10.5, color=INK)
         axes = block.subplots(1, 2 if known else 1, squeeze=False)[0]
-        _draw_found(axes[0], one, caption)
+        _draw_found(axes[0], one, words)
         if known:
             _draw_true(axes[1], one)
     entries = [
-        Line2D([], [], color=FOUND, linewidth=3, label="chosen: the k best edges"),
+        Line2D([], [], color=FOUND, linewidth=3, label="chosen: the best edges"),
         Line2D([], [], color=SCALE(1.0), linewidth=1.7, label="not chosen, higher score"),
         Line2D([], [], color=SCALE(0.0), linewidth=1.7, label="not chosen, lower score"),
         *([Line2D([], [], color=TRUE, linewidth=3, label="true motif")] if known else []),

@@ -28,7 +28,7 @@ def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: T
     """Return the task's metric under its own name and the mean ``loss``.
 
     Measured targets also have ``mae``, ``r2`` and ``spearman``, means over targets, and with several targets
-    ``rmse_0``, ``rmse_1``, ... for each.
+    ``rmse_0``, ``rmse_1``, ... for each. Several binary targets also have a metric each, such as ``rocauc_0``.
     If the graphs carry edge truth and the method scores edges, the result also has ``precision_at_10`` and
     ``edge_auc``, and ``node_auc`` if they carry node truth: the score of a node is the highest of its edges. Only
     graphs with a true edge count. ``precision_at_10_logits`` ranks the edges by the method's logits instead, if it has
@@ -128,6 +128,9 @@ def measure(task: Task, parts: Sequence[Outputs]) -> Metrics:
     metrics: Metrics = {task.metric: score(task, logits, y), "loss": _known(float(loss))}
     if task.measured:
         metrics = {**value_metrics(task, link(task, logits).numpy(), y.numpy()), "loss": metrics["loss"]}
+    if task.kind == "binary" and task.outputs > 1:
+        each = Task("binary", 1, task.metric)
+        metrics |= {f"{task.metric}_{n}": score(each, logits[:, n, None], y[:, n, None]) for n in range(task.outputs)}
     if "scores" in outputs:
         metrics["precision_at_10"] = _known(float(outputs["precision"].nanmean()))
         if "logit_precision" in outputs:

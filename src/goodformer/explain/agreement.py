@@ -12,7 +12,7 @@ from torch import Tensor
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.explain.fidelity import joined_scores
-from goodformer.explain.subgraph import Undirected
+from goodformer.explain.subgraph import Size, Undirected
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,25 @@ class Agreement:
         return {"graphs": len(known["correlation"]), **means}
 
 
-def agreement(graphs: GraphSet, runs: Sequence[Sequence[Tensor]], k: int | None = None) -> Agreement:
+def agreement(graphs: GraphSet, runs: Sequence[Sequence[Tensor]], k: Size = None) -> Agreement:
     """Compare two or more sets of scores of the same graphs.
 
     Args:
         graphs: The graphs.
         runs: For each run and graph one score per directed edge, (E,); directions are averaged.
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `Undirected.sizes`.
     """
     if len(runs) < 2:
         raise InputError(f"agreement needs two or more sets of scores, got {len(runs)}; give runs of different seeds.")
     pairs = Undirected.of(graphs)
-    sizes = pairs.sizes(k, graphs.edge.get("truth"))
     values = [pairs.mean(joined_scores(graphs, scores)) for scores in runs]  # each (M,)
     ranks = [standard_ranks(one, pairs) for one in values]
-    chosen = [pairs.best(one, sizes).double() for one in values]
+    sizes = [pairs.sizes(one, k, graphs.edge.get("truth")) for one in values]  # each (B,)
+    chosen = [pairs.best(*both).double() for both in zip(values, sizes, strict=True)]
     correlation = [_sums(a * b, pairs) / pairs.counts for a, b in combinations(ranks, 2)]
     overlap = [_sums(a * b, pairs) / _sums((a + b).clamp(max=1), pairs) for a, b in combinations(chosen, 2)]
-    return Agreement(torch.stack(correlation).mean(0), torch.stack(overlap).mean(0), chance(pairs.counts, sizes))
+    expected = [chance(pairs.counts, a, b) for a, b in combinations(sizes, 2)]
+    return Agreement(torch.stack(correlation).mean(0), *(torch.stack(one).nanmean(0) for one in (overlap, expected)))
 
 
 def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:
@@ -74,23 +75,23 @@ def standard_ranks(values: Tensor, pairs: Undirected) -> Tensor:
     return centred / spread[pairs.graph]  # 0 / 0 is NaN: without an order there is no correlation
 
 
-def chance(counts: Tensor, sizes: Tensor) -> Tensor:
-    """Return the expected Jaccard index of two random choices of ``sizes`` (B,) out of ``counts`` (B,) edges, (B,).
+def chance(counts: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Return the expected Jaccard index of random choices of ``first`` and ``second`` edges out of ``counts``, (B,).
 
-    E = sum over i of P(i in common) i / (2k - i), P hypergeometric; NaN for an empty choice.
+    E = sum over i of P(i in common) i / (a + b - i), P hypergeometric; NaN if both choices are empty.
     """
 
     def log_choose(n: Tensor, k: Tensor) -> Tensor:
         n, k = n.clamp(min=0), k.clamp(min=0)  # values outside 0 <= k <= n are masked below
         return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
 
-    most = int(sizes.max()) if len(sizes) else 0
-    k, m = sizes.double()[:, None], counts.double()[:, None]  # (B, 1)
-    common = torch.arange(most + 1, dtype=torch.double)  # (k + 1,)
-    possible = (common <= k) & (common >= 2 * k - m)
-    log = log_choose(k, common) + log_choose(m - k, k - common) - log_choose(m, k)  # (B, k + 1)
-    each = torch.where(possible, log, -torch.inf).exp() * common / (2 * k - common).clamp(min=1)
-    return torch.where(sizes > 0, each.sum(1), torch.nan)
+    most = int(torch.minimum(first, second).max()) if len(first) else 0
+    a, b, m = (one.double()[:, None] for one in (first, second, counts))  # (B, 1)
+    common = torch.arange(most + 1, dtype=torch.double)
+    possible = (common <= a) & (common <= b) & (common >= a + b - m)
+    log = log_choose(a, common) + log_choose(m - a, b - common) - log_choose(m, b)  # (B, most + 1)
+    each = torch.where(possible, log, -torch.inf).exp() * common / (a + b - common).clamp(min=1)
+    return torch.where(first + second > 0, each.sum(1), torch.nan)
 
 
 def _sums(values: Tensor, pairs: Undirected) -> Tensor:

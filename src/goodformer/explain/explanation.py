@@ -14,8 +14,9 @@ from torch_geometric.data import Data
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.explain import posthoc
-from goodformer.explain.fidelity import Fidelity, fidelity
-from goodformer.explain.subgraph import score_edges, shades
+from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
+from goodformer.explain.subgraph import Size, Undirected, score_edges, shades
+from goodformer.explain.symmetry import even_scores
 from goodformer.fitted import FittedModel, Predictions
 
 
@@ -45,18 +46,19 @@ class Explanation:
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     node_names: Sequence[Sequence[str | int]] | None = None
 
-    def record(self, place: int, k: int | None) -> dict[str, Any]:
-        """Return prediction and scores of one graph as plain values."""
+    def record(self, place: int, k: Size = None) -> dict[str, Any]:
+        """Return prediction, verdict and scores of one graph as plain values."""
         graph = self.graphs[place]
         record: dict[str, Any] = {"graph": self.names[place]}
         if self.smiles is not None:
             record["smiles"] = self.smiles[place]
         record["label"] = label_of(graph)
         record["predicted"] = self.predicted(place)
-        record["probabilities"] = [round(value, 6) for value in self.answer.best_probabilities[place].tolist()]
+        record["probabilities"] = [round(value, 6) for value in self.answer.probabilities[place].tolist()]
         if self.fidelity is not None:
-            parts = {"whole": self.fidelity.whole, "removed": self.fidelity.removed, "kept": self.fidelity.kept}
-            record["fidelity"] = {name: plain(values[place : place + 1])[0] for name, values in parts.items()}
+            record["verdict"] = self.verdicts[place]
+            parts = ("whole", "removed", "kept", "random_removed", "random_kept")
+            record["fidelity"] = {name: plain(getattr(self.fidelity, name)[place : place + 1])[0] for name in parts}
         record |= edge_record(graph, self.scores[place], k)
         if self.node_names is not None:
             names = self.node_names[place]
@@ -71,6 +73,20 @@ class Explanation:
         values = [float(f"{value:.7g}") for value in self.answer.values[place].tolist()]
         return values[0] if len(values) == 1 else values
 
+    @property
+    def verdicts(self) -> list[str]:
+        """Whether the marked part of each graph decides (`goodformer.explain.fidelity.VERDICTS`); empty if unknown."""
+        return [] if self.fidelity is None else self.fidelity.verdicts
+
+    def notes(self) -> list[str]:
+        """Return a sentence if no graph has a part that matters more than random parts."""
+        if self.fidelity is None or set(self.verdicts) != {NONE}:
+            return []
+        return [
+            "no marked part matters more than random parts of equal size: these edge scores give no reason for the "
+            "predictions, and nothing is marked."
+        ]
+
     def title(self, place: int) -> str:
         """Return name, label and prediction of one graph, and the probability if there is one target."""
         label, predicted = label_of(self.graphs[place]), self.answer.classes[place]
@@ -81,7 +97,7 @@ class Explanation:
         text = f"{self.names[place]}: {truth}predicted {class_name(predicted.tolist(), self.classes)}"
         if predicted.numel() > 1:
             return text
-        shares, code = self.answer.best_probabilities[place], int(predicted)
+        shares, code = self.answer.probabilities[place], int(predicted)
         return f"{text} ({float(shares[code] if predicted.dim() == 0 else (1 - shares, shares)[code]):.2f})"
 
 
@@ -89,10 +105,11 @@ def explain(
     model: FittedModel,
     graphs: Sequence[Data] | GraphSet,
     names: Sequence[str] | None = None,
-    k: int | None = None,
+    k: Size = None,
     smiles: Sequence[str] | None = None,
     measure: bool = True,
     known: tuple[Predictions, Sequence[Tensor], str] | None = None,
+    measured: Fidelity | None = None,
 ) -> Explanation:
     """Predict graphs, score their edges and measure the fidelity of the scores.
 
@@ -100,10 +117,11 @@ def explain(
         model: A fitted model.
         graphs: The graphs.
         names: A name for each graph; its number by default.
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `Undirected.sizes`.
         smiles: The SMILES of each graph, where known.
-        measure: Whether to measure fidelity, which takes 12 predictions per graph.
+        measure: Whether to measure fidelity, which takes 22 predictions per graph.
         known: Predictions, edge scores and their source, if the graphs are already predicted.
+        measured: Their fidelity, if it is known.
     """
     whole = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
     named = list(names) if names is not None else [f"graph {number}" for number in range(len(whole))]
@@ -115,17 +133,25 @@ def explain(
         answer = model.predict(ready)
         known = answer, *edge_scores(model, ready, answer)
     answer, scores, source = known
-    found = None
-    if measure:
-        said = answer.probabilities if answer.values is None else answer.values
-        found = fidelity(model.probabilities, model.task, whole, scores, k, whole=said)
+    found = measured
+    if measure and found is None:
+        found = measure_fidelity(model, whole, answer, scores, k)
     return Explanation(whole.as_given(), named, answer, scores, source, found, smiles, model.classes)
+
+
+def measure_fidelity(
+    model: FittedModel, graphs: GraphSet, answer: Predictions, scores: Sequence[Tensor], k: Size = None
+) -> Fidelity:
+    """Measure how much the predictions of graphs depend on their best-scored edges, see `fidelity`."""
+    return fidelity(model.probabilities, model.task, graphs, scores, k, whole=answer.probabilities)
 
 
 def edge_scores(
     model: FittedModel, graphs: GraphSet, answer: Predictions | None = None, algorithm: str = "occlusion"
 ) -> tuple[list[Tensor], str]:
     """Return one score per directed edge of each graph, and whether they are the method's ``own`` or ``post-hoc``.
+
+    Symmetric edges of a graph have equal scores, see `goodformer.explain.symmetry`.
 
     Args:
         model: A fitted model.
@@ -135,9 +161,20 @@ def edge_scores(
     """
     ready = model.prepare(graphs)
     own = model.edge_scores(ready) if answer is None else answer.edge_scores
-    return (
-        (own, "own") if own is not None else (posthoc.edge_scores(model.method, ready, algorithm=algorithm), "post-hoc")
-    )
+    if own is not None:
+        return even_scores(ready, own), "own"
+    return even_scores(ready, posthoc.edge_scores(model.method, ready, algorithm=algorithm)), "post-hoc"
+
+
+def marked_nodes(graphs: GraphSet, scores: Sequence[Tensor], k: Size = None) -> list[list[int]]:
+    """Return the nodes of the chosen edges of each graph, numbered as in the input, in ascending order."""
+    given = graphs.as_given()
+    pairs = Undirected.of(given)
+    values = pairs.mean(joined_scores(given, scores))
+    chosen = pairs.best(values, pairs.sizes(values, k, given.edge.get("truth")))
+    touched = torch.zeros(int(given.node_ptr[-1]), dtype=torch.bool)
+    touched[pairs.ends[:, chosen].flatten()] = True
+    return [part.nonzero().flatten().tolist() for part in touched.split(given.sizes.tolist())]
 
 
 def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:
@@ -164,13 +201,13 @@ def label_of(graph: Data) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, Any]:
+def edge_record(graph: Data, scores: Tensor, k: Size = None) -> dict[str, Any]:
     """Return the scores of one graph, in the node numbers of the input.
 
     Args:
         graph: The graph.
         scores: One score per directed edge, (E,).
-        k: Undirected edges to choose; by default the number of true edges if known, otherwise one third of the edges.
+        k: Number or share of undirected edges to choose, see `Undirected.sizes`.
 
     Returns:
         ``num_nodes``; ``edges``, each undirected edge once, best first, and their ``scores``, means of both directions;
@@ -179,7 +216,7 @@ def edge_record(graph: Data, scores: Tensor, k: int | None = None) -> dict[str, 
         ``truth``, whether each edge belongs to the true subgraph, where known.
     """
     nodes = int(graph.num_nodes or 0)
-    edges = score_edges(graph.edge_index, scores.float(), k, graph.get("edge_truth"))
+    edges = score_edges(graph.edge_index, scores, k, graph.get("edge_truth"))
     by_node = edges.node_scores(nodes)
     record: dict[str, Any] = {
         "num_nodes": nodes,

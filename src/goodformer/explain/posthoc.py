@@ -27,6 +27,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError, check_name
 from goodformer.explain.subgraph import Undirected
 from goodformer.methods.base import Method
+from goodformer.methods.forest import Forest
 from goodformer.spec import REGRESSION, Task
 
 Odds = Callable[[Tensor], Tensor]
@@ -45,8 +46,9 @@ class WeightedMethod(nn.Module):
         """Return logits (B, C); ``x`` and ``edge_index`` are those of ``graphs``, and edges weigh 1 by default."""
         if edge_weight is None:
             edge_weight = torch.ones(edge_index.shape[1], device=edge_index.device)
-        precision = next(self.method.parameters()).dtype  # double on the CPU
-        return self.method.weighted_logits(graphs, edge_weight.to(precision)).float()
+        weights = (*self.method.parameters(), *self.method.buffers())  # double on the CPU
+        precision = next((one.dtype for one in weights if one.is_floating_point()), torch.float)
+        return self.method.weighted_logits(graphs, edge_weight.to(precision)).double()
 
 
 class EdgeAlgorithm(ExplainerAlgorithm):
@@ -97,7 +99,7 @@ class Occlusion(EdgeAlgorithm):
     @torch.no_grad()
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
         """Return the log-odds of the whole graph minus those without each edge, averaged over targets, (M,)."""
-        ones = torch.ones(len(pairs.graph), device=pairs.graph.device)
+        ones = torch.ones(len(pairs.graph), dtype=torch.double, device=pairs.graph.device)
         whole, found = odds(ones).mean(1), torch.zeros_like(ones)  # (B,), (M,)
         for step in range(int(pairs.counts.max()) if len(pairs.counts) else 0):
             at = pairs.start[pairs.counts > step] + step  # one edge of every graph that has enough edges
@@ -119,7 +121,7 @@ class PathGradient(EdgeAlgorithm):
 
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
         """Return the mean gradient over the midpoints of equal steps, (M,)."""
-        total = torch.zeros(len(pairs.graph), device=pairs.graph.device)
+        total = torch.zeros(len(pairs.graph), dtype=torch.double, device=pairs.graph.device)
         for step in range(self.steps):
             weight = torch.full_like(total, (step + 0.5) / self.steps).requires_grad_()
             total += torch.autograd.grad(odds(weight).mean(1).sum(), weight)[0]
@@ -140,7 +142,7 @@ class MaskSearch(EdgeAlgorithm):
 
     def scores(self, odds: Odds, pairs: Undirected) -> Tensor:
         """Return the mask after the last step, (M,)."""
-        logits = torch.zeros(len(pairs.graph), device=pairs.graph.device, requires_grad=True)
+        logits = torch.zeros(len(pairs.graph), dtype=torch.double, device=pairs.graph.device, requires_grad=True)
         adam = torch.optim.Adam([logits], self.rate)
         share = 1 / pairs.counts.clamp(min=1)[pairs.graph]  # weight of an edge in the mean of its graph, (M,)
         for _ in range(self.steps):
@@ -194,6 +196,10 @@ def _explainer(method: Method, algorithm: str) -> Explainer:
         raise InputError(
             f"method {type(method).__name__} has neither edge scores nor weighted logits; "
             "implement one of them, or choose another method."
+        )
+    if algorithm != "occlusion" and any(isinstance(one, Forest) for one in getattr(method, "parts", [method])):
+        raise InputError(
+            f"a forest has no gradient, which {algorithm} needs; use occlusion or the method's own scores."
         )
     kinds = {"multiclass": "multiclass_classification", "binary": "binary_classification", REGRESSION: "regression"}
     return Explainer(

@@ -1,6 +1,8 @@
 """From edge scores to the subgraph of the best edges.
 
-Letters: N nodes, E directed edges, M undirected edges, B graphs.
+How many edges are chosen follows from the scores, unless a number or a share is given. Edges with equal scores are
+chosen or left together, so symmetric parts of a graph are marked alike. Letters: N nodes, E directed edges, M
+undirected edges, B graphs.
 """
 
 from __future__ import annotations
@@ -12,6 +14,13 @@ from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
+
+Size = int | float | None
+"""Size of a chosen subgraph: a number of edges, a share of them (below 1), or None for one that follows the scores."""
+MOST = 0.5
+"""Largest share of the edges that the scores choose by themselves."""
+EQUAL = 1e-5
+"""Share of the range of a graph's scores within which two of them count as equal."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +75,45 @@ class Undirected:
         chosen[self.ranked(values)] = torch.arange(len(values)) - self.start[self.graph] < k[self.graph]
         return chosen
 
-    def sizes(self, k: int | None = None, truth: Tensor | None = None) -> Tensor:
-        """Return how many edges to choose in each graph, (B,).
+    def sizes(self, values: Tensor, k: Size = None, truth: Tensor | None = None) -> Tensor:
+        """Return how many edges to choose in each graph, (B,); none if all scores of a graph are equal.
+
+        Edges that score like the last chosen one are chosen, too.
 
         Args:
-            k: The number for every graph, at most the edges it has; by default the number of true edges if ``truth``
-                is known, otherwise one third of the edges.
+            values: Score of each undirected edge, (M,).
+            k: A number of edges, or a share of them; by default the number of true edges if ``truth`` is known,
+                otherwise Otsu's threshold: the cut into high and low scores with the largest variance between them.
             truth: Whether each directed edge belongs to the true subgraph, (E,).
         """
-        if k is not None:
-            return self.counts.clamp(max=k)
-        if truth is not None:
-            return torch.bincount(self.graph[self.mean(truth.float()) > 0.5], minlength=len(self.counts))
-        return -(-self.counts // 3)
+        order = self.ranked(values)
+        row, graph = values[order].double(), self.graph[order]  # best first
+        size = torch.arange(len(row)) - self.start[graph] + 1  # of a choice that ends here, (M,)
+
+        def extreme(of: Tensor, how: str) -> Tensor:
+            """Return the largest (amax) or smallest (amin) value of each graph, 0 without edges, (B,)."""
+            return of.new_zeros(len(self.counts)).scatter_reduce_(0, graph, of, how, include_self=False)
+
+        high, low = extreme(row, "amax"), extreme(row, "amin")  # (B,)
+        ends = row - row.roll(-1) > EQUAL * (high - low)[graph]  # False within a group of equal scores
+        ends |= size == self.counts[graph]
+        if k is None and truth is None:
+            mean = torch.zeros_like(high).index_add_(0, graph, row) / self.counts.clamp(min=1)
+            sums = (row - mean[graph]).cumsum(0)  # restarts in each graph, whose centred scores add up to 0
+            between = sums.square() / (size * (self.counts[graph] - size)).clamp(min=1)
+            first = size == extreme(torch.where(ends, size, len(row)), "amin")[graph]
+            allowed = ends & (size < self.counts[graph]) & ((size <= MOST * self.counts[graph]) | first)
+            between = torch.where(allowed, between, -1.0)
+            found = extreme(torch.where(between == extreme(between, "amax")[graph], size, 0), "amax")
+        else:
+            if k is None:
+                assert truth is not None
+                wanted = torch.bincount(self.graph[self.mean(truth.float()) > 0.5], minlength=len(self.counts))
+            else:
+                wanted = self.counts.clamp(max=k) if isinstance(k, int) else (self.counts * k).ceil().long()
+            found = extreme(torch.where(ends & (size >= wanted[graph]), size, len(row)), "amin")
+            found = torch.where(wanted > 0, found, 0)
+        return torch.where(high - low > EQUAL * high.abs().maximum(low.abs()), found, 0)
 
     def node_means(self, values: Tensor, nodes: int) -> Tensor:
         """Return the mean value of the undirected edges at each node, (N,); NaN for a node without edges."""
@@ -131,13 +166,13 @@ class ScoredEdges:
         return self.pairs.node_means(self.scores, nodes)
 
 
-def score_edges(edge_index: Tensor, scores: Tensor, k: int | None = None, truth: Tensor | None = None) -> ScoredEdges:
+def score_edges(edge_index: Tensor, scores: Tensor, k: Size = None, truth: Tensor | None = None) -> ScoredEdges:
     """Return the undirected edges of one graph with their scores and the chosen subgraph.
 
     Args:
         edge_index: Directed edges, (2, E).
         scores: One score per directed edge, (E,); the two directions are averaged.
-        k: Undirected edges to choose, see `Undirected.sizes`.
+        k: Number or share of undirected edges to choose, see `Undirected.sizes`.
         truth: Whether each directed edge belongs to the true subgraph, (E,).
     """
     if edge_index.shape[-1] != scores.shape[0]:
@@ -147,7 +182,7 @@ def score_edges(edge_index: Tensor, scores: Tensor, k: int | None = None, truth:
     pairs = Undirected.among(index, torch.tensor([0, int(index.max()) + 1 if index.numel() else 1]))
     mean = pairs.mean(values)
     known = None if truth is None else pairs.mean(truth.float()) > 0.5
-    return ScoredEdges(pairs, mean, pairs.ranked(mean), int(pairs.sizes(k, truth)[0]), known)
+    return ScoredEdges(pairs, mean, pairs.ranked(mean), int(pairs.sizes(mean, k, truth)[0]), known)
 
 
 def shades(values: Tensor) -> Tensor:

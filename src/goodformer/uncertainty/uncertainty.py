@@ -140,14 +140,14 @@ class Uncertainty:
 
     def domain_score(self, unusual: Tensor) -> Tensor:
         """Return the share of validation graphs that are less unusual, (B,) in [0, 1]."""
-        return (torch.searchsorted(self.reference, unusual) / len(self.reference)).float()
+        return (torch.searchsorted(self.reference, unusual - _rounding(unusual)) / len(self.reference)).float()
 
     def outside(self, unusual: Tensor) -> Tensor:
         """Return whether graphs are more unusual than a share 1 - alpha of usual graphs, (B,)."""
         rank = conformal_rank(len(self.reference), 1 - self.alpha)
         if rank > len(self.reference):
             return torch.zeros(len(unusual), dtype=torch.bool)
-        return unusual > self.reference[rank - 1]
+        return unusual - _rounding(unusual) > self.reference[rank - 1]
 
     def sets(self, logits: Tensor, level: float = 0.9) -> Tensor:
         """Return conformal sets: (B, C), or (B, C, 2) for 0 and 1 of each binary target.
@@ -281,6 +281,15 @@ def check_validation(id_val: GraphSet) -> None:
     """Raise if there is nothing to calibrate on."""
     if not len(id_val):
         raise InputError("there are no ID validation graphs to calibrate on; give at least one.")
+
+
+def _rounding(unusual: Tensor) -> Tensor:
+    """Return the difference up to which raw domain scores count as equal, (B,).
+
+    Rounding errors depend on the other graphs of a batch. Without this, a graph that equals a validation graph would
+    fall on either side of it.
+    """
+    return 1e-7 + 1e-6 * unusual.abs().nan_to_num(posinf=0.0)
 
 
 def _rankable(values: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from goodformer.data.acquire import obtain
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks import hiv
 from goodformer.data.cache import cached
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.molecule import FEATURES, RDKIT, Molecules, featurise, packed, rejected_note, unpacked
 from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection
@@ -33,7 +33,7 @@ from goodformer.spec import Task
 
 Bools = npt.NDArray[np.bool_]
 
-VERSION = 1
+VERSION = 2
 """Increased when the same file yields different molecules, truth or splits."""
 TASK = Task("binary", 1, "rocauc")
 DECOYS = 0.5
@@ -119,7 +119,7 @@ def molecule_rules(
         Whole scaffolds, the commonest first: 80 % for training, then 10 % each for OOD validation and OOD test; ID
         validation and ID test, 10 % of all each, are drawn from training.
     Input:
-        One node per atom, in the order of the SMILES, with nine codes; one edge per bond and direction, with three
+        One node per atom, in RDKit's canonical order, with nine codes; one edge per bond and direction, with three
         codes (`goodformer.data.molecule.FEATURES`, the layout of PyG's ``from_smiles``). Hydrogens are not nodes.
     Label:
         1 if the rule holds; half of the molecules are drawn from those where it does. nitro: has a nitro group on
@@ -199,9 +199,12 @@ def _sample(positive: Bools, decoy: Bools, graphs: int, draws: Draws, rule: str)
 def _marked(made: Molecules, places: npt.NDArray[np.int64], positive: Bools, rule: Rule) -> Collection:
     """Return the chosen molecules with the truth of the positive ones."""
     parsed, graphs = made.parsed.subset(places.tolist()), made.graphs.subset(torch.from_numpy(places))
-    atoms, bonds = parsed.matched([GROUPS[group] for group in rule.groups])
-    atoms &= np.repeat(positive, graphs.sizes.numpy())
-    edges = bonds.repeat(2) & np.repeat(positive, graphs.edge_ptr.diff().numpy())  # both directions of a bond
+    atoms, ends = parsed.matched([GROUPS[group] for group in rule.groups])  # as numbered in the SMILES
+    given = (graphs.node[GIVEN] + torch.repeat_interleave(graphs.node_ptr[:-1], graphs.sizes)).numpy()  # (N,)
+    low, high = np.sort(given[graphs.edge_index.numpy()], 0)  # (E,), (E,)
+    edges = np.isin(low * len(atoms) + high, ends.min(0) * len(atoms) + ends.max(0))
+    edges &= np.repeat(positive, graphs.edge_ptr.diff().numpy())
+    atoms = atoms[given] & np.repeat(positive, graphs.sizes.numpy())
     node = {**graphs.node, "node_truth": torch.from_numpy(atoms)}
     edge = {**graphs.edge, "truth": torch.from_numpy(edges)}
     marked = GraphSet(node, edge, graphs.graph, graphs.node_ptr, graphs.edge_ptr)

@@ -1,0 +1,184 @@
+"""The training rows most similar to a new graph, with their labels: what a prediction can be compared with.
+
+Letters: m stored rows, B new graphs, k neighbours, D width of the embedding.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from goodformer.engine.seeds import derive_seed
+from goodformer.engine.weights import read_tensors, write_tensors
+from goodformer.errors import InputError
+
+TRAINING = "training.safetensors"
+"""File of a fitted model that holds its training rows; a model works without it."""
+MOST = 100_000
+"""Largest number of training rows that a model stores."""
+BITS = 2048
+"""Bits of the Morgan fingerprints, of radius 2."""
+TANIMOTO = f"Tanimoto similarity of Morgan fingerprints (radius 2, {BITS} bits)"
+COSINE = "cosine of the model's embeddings"
+REPAIR = "restore it from a copy, delete it, or fit the model again"
+
+
+class Neighbour(NamedTuple):
+    """A training row that resembles a graph.
+
+    Attributes:
+        row: Its number in the training file, from 1; of data in memory, its position from 0.
+        similarity: Between 0 and 1 for molecules, see `TANIMOTO`; otherwise between -1 and 1, see `COSINE`.
+        label: Its label in words; with several targets "target label, target label".
+        smiles: Its SMILES; None if graphs are not molecules.
+    """
+
+    row: int
+    similarity: float
+    label: str
+    smiles: str | None
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Training rows in the form in which similarity is computed.
+
+    Attributes:
+        rows: Number of each row, (m,).
+        labels: Label of each in words.
+        total: Number of training rows, of which at most `MOST` are stored.
+        smiles: SMILES of each, if they are molecules.
+        bits: Fingerprints of molecules, eight bits per number, (m, `BITS` / 8), uint8.
+        embedding: Embeddings of other graphs, of length 1, (m, D).
+    """
+
+    rows: Tensor
+    labels: tuple[str, ...]
+    total: int
+    smiles: tuple[str, ...] | None = None
+    bits: Tensor | None = None
+    embedding: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def measure(self) -> str:
+        """What similarity means."""
+        return TANIMOTO if self.bits is not None else COSINE
+
+    def nearest(self, queries: Tensor, count: int) -> list[list[Neighbour]]:
+        """Return the most similar rows of each query, best first, equal ones in the order of their rows.
+
+        Args:
+            queries: Packed fingerprints (B, `BITS` / 8) if rows are molecules, otherwise embeddings (B, D).
+            count: Number of rows for each query; fewer if fewer are stored.
+        """
+        if count < 1:
+            raise InputError(f"{count} neighbours are not possible; ask for at least 1.")
+        known, find = (self.embedding, _cosine) if self.bits is None else (self.bits, _tanimoto)
+        assert known is not None
+        places, values = find(known, queries, min(count, len(self)))  # (B, k), (B, k)
+        return [
+            [
+                Neighbour(
+                    int(self.rows[place]),
+                    round(float(value), 6),
+                    self.labels[place],
+                    None if self.smiles is None else self.smiles[place],
+                )
+                for place, value in zip(*row, strict=True)
+            ]
+            for row in zip(places.tolist(), values.tolist(), strict=True)
+        ]
+
+    def save(self, folder: Path) -> str:
+        """Write the rows into a folder and return the checksum of the file."""
+        texts = json.dumps({"labels": self.labels, "smiles": self.smiles, "total": self.total})
+        tensors = {"rows": self.rows, "texts": torch.frombuffer(bytearray(texts.encode()), dtype=torch.uint8)}
+        tensors |= {} if self.bits is None else {"bits": self.bits}
+        tensors |= {} if self.embedding is None else {"embedding": self.embedding}
+        return write_tensors(folder / TRAINING, tensors)
+
+    @classmethod
+    def load(cls, folder: Path, sha256: str) -> Self:
+        """Read what `save` wrote."""
+        path = folder / TRAINING
+        tensors = read_tensors(path, sha256, REPAIR)
+        try:
+            texts: dict[str, Any] = json.loads(tensors["texts"].numpy().tobytes())
+            smiles = None if texts["smiles"] is None else tuple(texts["smiles"])
+            labels, total = tuple(texts["labels"]), int(texts["total"])
+            return cls(tensors["rows"], labels, total, smiles, tensors.get("bits"), tensors.get("embedding"))
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"{path} is damaged; {REPAIR}.") from None
+
+
+def stored_places(count: int) -> Tensor:
+    """Return which of ``count`` training rows are stored: all, or a seeded random choice in ascending order."""
+    if count <= MOST:
+        return torch.arange(count)
+    generator = torch.Generator().manual_seed(derive_seed("training rows", count))
+    return torch.randperm(count, generator=generator)[:MOST].sort().values
+
+
+def packed_bits(fingerprints: npt.NDArray[np.bool_]) -> Tensor:
+    """Return fingerprints (m, `BITS`) with eight bits per number, (m, `BITS` / 8)."""
+    return torch.from_numpy(np.packbits(fingerprints, axis=1))
+
+
+def unit(embedding: Tensor) -> Tensor:
+    """Return embeddings of length 1, (B, D)."""
+    return F.normalize(embedding.double(), dim=-1)
+
+
+def _tanimoto(known: Tensor, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return places and similarities of the ``count`` most similar fingerprints, both (B, k)."""
+    words = np.ascontiguousarray(known.numpy().view(np.uint64).T)  # (W, m): sums over words read memory in order
+    asked = queries.numpy().view(np.uint64)  # (B, W)
+    size, sizes = np.bitwise_count(words).sum(0, dtype=np.int32), np.bitwise_count(asked).sum(1, dtype=np.int32)
+    places, values = np.zeros((len(asked), count), dtype=np.int64), np.zeros((len(asked), count))
+    for row, (one, bits) in enumerate(zip(asked, sizes, strict=True)):
+        on = np.flatnonzero(one)
+        common = np.bitwise_count(words[on] & one[on, None]).sum(0, dtype=np.int32)  # (m,)
+        similarity = common / np.maximum(size + bits - common, 1)
+        places[row] = _best(similarity, count)
+        values[row] = similarity[places[row]]
+    return torch.from_numpy(places), torch.from_numpy(values)
+
+
+def _best(similarity: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
+    """Return the places of the largest values, equal ones in order."""
+    bar = np.partition(similarity, len(similarity) - count)[len(similarity) - count]
+    near = np.flatnonzero(similarity >= bar)
+    return near[np.argsort(-similarity[near], kind="stable")[:count]]
+
+
+def _cosine(known: Tensor, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return places and similarities of the ``count`` most similar embeddings, both (B, k)."""
+    similarity = (unit(queries) @ known.double().T).mul(1e9).round().div(1e9)  # equal rows have equal values
+    order = similarity.argsort(dim=1, descending=True, stable=True)[:, :count]
+    return order, similarity.gather(1, order)
+
+
+def label_words(values: Sequence[float], classes: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return labels in words: names of classes, or numbers where a target has no classes; "?" if missing."""
+
+    def word(value: float, names: Sequence[str]) -> str:
+        if math.isnan(value):
+            return "?"
+        return names[int(value)] if names else f"{value:g}"
+
+    if len(classes) == 1:
+        return word(values[0], classes[0][1])
+    return ", ".join(f"{target} {word(value, names)}" for value, (target, names) in zip(values, classes, strict=True))
