@@ -45,13 +45,9 @@ def train(
     run = Run(Path(root) / config.folder_name)
     if run.finished:
         return run
-    files.make_folder(run.folder)
-    try:
-        with run.locked(), own_randomness():
-            if not run.finished:
-                _complete(run, config, hardware or Hardware(), benchmark)
-    finally:
-        run.tidy()
+    with run.locked(), own_randomness():
+        if not run.finished:
+            _complete(run, config, hardware or Hardware(), benchmark)
     return run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ PREDICTIONS = "predictions"
 """Folder of such files beside exported records; a file there is named after the id of its run."""
 SHOWN = 5
 """Runs that an error message names."""
+ATTEMPTS = 20
+"""How often the lock of a run is tried while other processes remove the folder."""
 
 
 class Run:
@@ -104,30 +107,51 @@ class Run:
             raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
         return self.folder / which
 
-    def tidy(self) -> None:
-        """Remove the folder of a run whose settings could not be built."""
-        if not (self.folder / CONFIG).is_file():
-            with suppress(OSError):  # the folder holds something else
-                (self.folder / LOCK).unlink(missing_ok=True)
-                self.folder.rmdir()
-
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training this run; the lock of a killed process is released."""
-        lock = FileLock(self.folder / LOCK)
+        """Make the folder and keep other processes from training this run; the lock of a killed process is released.
+
+        At the end, the folder is removed if the settings of the run could not be built. Only the process that holds the
+        lock changes anything.
+        """
+        path = self.folder / LOCK
+        lock = FileLock(path)
+        for _ in range(ATTEMPTS):
+            files.make_folder(self.folder)
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout:
+                if not path.exists():  # its owner removed the folder
+                    continue
+                raise InputError(
+                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop "
+                    "it first."
+                ) from None
+            except FileNotFoundError:  # its owner removed the folder
+                continue
+            except OSError as error:
+                raise InputError(f"cannot lock {self.folder} ({error.strerror}); choose a writable folder.") from None
+        if not lock.is_locked:
+            raise InputError(f"cannot lock {self.folder}, which other processes keep removing; repeat the command.")
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"{self.folder} is being trained by another process; wait for it or stop it first."
-            ) from None
-        except OSError as error:
-            raise InputError(f"cannot lock {self.folder} ({error.strerror}); choose a writable folder.") from None
-        try:
+            with files.writing(path):
+                path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
             files.sweep(self.folder)
             yield
         finally:
+            if not (self.folder / CONFIG).is_file():
+                with suppress(OSError):  # the folder holds something else
+                    path.unlink(missing_ok=True)
+                    self.folder.rmdir()
             lock.release()
+
+
+def _owner(lock: Path) -> str:
+    """Return the process that holds a lock, in words."""
+    with suppress(OSError):
+        return lock.read_text(encoding="utf-8", errors="replace")[:100] or "unknown"
+    return "unknown"
 
 
 def _id(folder: str) -> str:

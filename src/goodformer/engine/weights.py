@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,7 +103,7 @@ def move_weights(source: Path, target: Path) -> None:
         (target / name).unlink(missing_ok=True)
     for name in (WEIGHTS, MODEL):
         if (source / name).exists():
-            os.replace(source / name, target / name)
+            files.move(source / name, target / name)
     source.rmdir()
 
 
