@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from goodformer.errors import CannotWrite, InputError
 PART, NEXT, READY = ".part", ".next", ".ready"
 OURS = "restore it from a copy"
 """What to do about a damaged file that this program wrote."""
+KEPT = (("model.json", "weights.safetensors"), ("config.json", "epochs.jsonl"), ("config.json", ".lock"))
+"""Files that show that a folder holds a model or a run."""
 CHECKSUM = "checksum"
 HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
@@ -61,23 +63,37 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder inside ``folder``; the files written there replace those of ``folder`` together.
+def replacing(folder: Path, ours: Collection[str]) -> Iterator[Path]:
+    """Yield an empty folder inside ``folder``; what is written there replaces the files ``ours`` of it together.
 
     Nothing changes if an error is raised. If the process is killed while files are moved, `settle` moves the others.
+
+    Args:
+        folder: The folder; it is created if it does not exist.
+        ours: Names of files; those that are not written again are removed.
     """
+    from filelock import FileLock, Timeout
+
     make_folder(folder)
-    new = folder / NEXT
-    with writing(new):
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
+    new, lock = folder / NEXT, FileLock(folder / ".lock")
+    with writing(folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(f"another process is writing {folder}; wait for it, or choose another folder.") from None
     try:
+        with writing(folder):
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
         yield new
-        write_text(new / READY, "")
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    settle(folder)
+        gone = [name for name in ours if not (new / name).exists()]
+        write_json(new / READY, gone)
+        settle(folder)
+    finally:
+        if not (new / READY).is_file():
+            shutil.rmtree(new, ignore_errors=True)
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def settle(folder: Path) -> None:
@@ -90,7 +106,28 @@ def settle(folder: Path) -> None:
             if path.name != READY:
                 with suppress(FileNotFoundError):  # another process moved it
                     move(path, folder / path.name)
+        for name in read_json(new / READY):
+            (folder / Path(str(name)).name).unlink(missing_ok=True)
         shutil.rmtree(new, ignore_errors=True)
+
+
+def check_output(out: str | Path, what: str, *inputs: str | Path) -> None:
+    """Raise an error if a file cannot be written without harm: a folder, an input, or inside a model or a run.
+
+    Args:
+        out: The file to write.
+        what: What is written, in the plural.
+        inputs: Files that are read.
+    """
+    place = Path(out)
+    if place.is_dir():
+        raise InputError(f"{out} is a folder; name a file for the {what}.")
+    for source in map(Path, inputs):
+        if place.exists() and source.exists() and place.samefile(source):
+            raise InputError(f"the {what} would overwrite the input file {source}; choose another output file.")
+    for folder in place.absolute().resolve().parents:
+        if any(all((folder / name).exists() for name in names) for names in KEPT):
+            raise InputError(f"{out} is inside {folder}, which holds a model or a run; choose a file elsewhere.")
 
 
 @contextmanager

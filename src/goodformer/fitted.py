@@ -15,12 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.attributes import Attributes
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
-from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.engine.weights import DERIVED, WEIGHTS, ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
 from goodformer.methods.base import SPREAD, Method, class_scores
 from goodformer.spec import Encoding, FeatureSpec, Task
@@ -160,6 +161,7 @@ class FittedModel:
     @classmethod
     def open(cls, name: str | Path, runs: str | Path = "runs", weights: str = "best") -> Self:
         """Load a fitted-model folder, or the weights of a run given by its folder or the start of its name or id."""
+        files.settle(Path(name))
         if (Path(name) / MODEL).is_file():
             if weights != "best":
                 raise InputError(f"{name} is a fitted model, which has one set of weights; leave --weights out.")
@@ -177,6 +179,7 @@ class FittedModel:
     def load(cls, folder: str | Path) -> Self:
         """Read what `save` wrote; no code is executed."""
         place = Path(folder)
+        files.settle(place)
         method, file = load_weights(place)
         uncertainty = Uncertainty.load(place, file.sha256) if (place / DESCRIPTION).is_file() else None
         meaning = file.about.get(MEANING)
@@ -209,9 +212,10 @@ class FittedModel:
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
         state = self.method.state_dict()
         stored = {name: value.to(self._types[name]) for name, value in state.items()}
-        self.file = save_weights(place, self.file, stored)
-        if self.uncertainty:
-            self.uncertainty.save(place, self.file.sha256)
+        with files.replacing(place, (MODEL, WEIGHTS, *DERIVED)) as new:
+            self.file = save_weights(new, self.file, stored)
+            if self.uncertainty:
+                self.uncertainty.save(new, self.file.sha256)
         return place
 
     def to(self, device: str | torch.device) -> Self:

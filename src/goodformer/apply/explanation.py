@@ -77,6 +77,7 @@ def explain_graphs(
     """
     found = replace(explain(model, graphs, names, k, smiles, measure, known), node_names=node_names)
     place = Path(folder)
+    files.check_output(place / EDGES, "explanations")
     files.make_folder(place)
     molecules = molecules or found.smiles
     if molecules is None and "attr" in found.graphs.edge and model.molecular:

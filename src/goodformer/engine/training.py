@@ -241,7 +241,7 @@ def load_state(folder: Path, config: RunConfig) -> dict[str, Any]:
     except Exception:  # torch.load raises anything from KeyError to UnpicklingError on a damaged file
         sound = False
     if not sound:
-        raise InputError(f"{path} is damaged; restore it from a copy, or move it away to train this run from the start.")
+        raise InputError(f"{path} is damaged; restore it from a copy, or move it away to train from the start.")
     if state.get("version") not in (1, VERSION) or state.get("id") != config.id:
         raise InputError(
             f"{path} belongs to another run or a newer goodformer; move it away to train this run from the start."

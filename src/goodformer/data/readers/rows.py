@@ -122,13 +122,6 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
     return joined(parts), columns
 
 
-def check_apart(path: str | Path, out: str | Path, what: str) -> None:
-    """Raise an error if the output ``what`` (plural) would overwrite the input file."""
-    source, place = Path(path), Path(out)
-    if place.exists() and source.exists() and place.samefile(source):
-        raise InputError(f"the {what} would overwrite the input file {path}; choose another output file.")
-
-
 Read = Callable[[Path, str, int, FeatureSpec | None, str, int], Iterator[Block]]
 
 
