@@ -24,7 +24,7 @@ OURS = "restore it from a copy"
 KEPT = (("model.json", "weights.safetensors"), ("config.json", "epochs.jsonl"), ("config.json", ".lock"))
 """Files that show that a folder holds a model or a run."""
 CHECKSUM = "checksum"
-HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
+SEAL = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def cache_folder() -> Path:
@@ -172,7 +172,7 @@ def unsealed(value: Any, where: object, advice: str = OURS) -> Any:
         return value
     name, last = list(value.items())[-1]
     content = {key: one for key, one in value.items() if key != CHECKSUM}
-    found = isinstance(last, str) and HEXADECIMAL.fullmatch(last)
+    found = isinstance(last, str) and SEAL.fullmatch(last)
     if CHECKSUM in value or found:
         if name != CHECKSUM or last != _checksum(content):
             raise InputError(f"{where} is damaged: its content does not match its checksum; {advice}.")
@@ -183,7 +183,7 @@ def unsealed(value: Any, where: object, advice: str = OURS) -> Any:
 def _checksum(value: Mapping[str, Any]) -> str:
     """Return a digest of a JSON object that does not depend on spaces or on the order of entries."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -196,9 +196,9 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
     write(path, lambda part: part.write_bytes(content))
 
 
-def read_json(path: Path) -> Any:
-    """Return the JSON value in a file."""
-    return parsed(path, read_text(path))
+def read_json(path: Path, advice: str = OURS) -> Any:
+    """Return the JSON value in a file; ``advice`` says what to do if there is none."""
+    return parsed(path, read_text(path), advice)
 
 
 def read_lines(path: Path, advice: str = OURS) -> list[dict[str, Any]]:

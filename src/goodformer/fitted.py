@@ -193,6 +193,9 @@ class FittedModel:
             read = TypeAdapter(_Meaning).validate_python(meaning)
         except ValidationError:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
+        named = [len(names) for names in read.classes.values()]
+        if named != ([file.task.outputs] if file.task.kind == "multiclass" else [2] * file.task.outputs):
+            raise InputError(f"{place / MODEL} does not name every class; restore it from a copy, or refit the model.")
         found = cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
         found.attributes = read.attributes
         return found

@@ -93,6 +93,6 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
         kept[split] = logits_in_order(outputs, ready.splits[split], ready.task)
     entry = predictions.keep(run.folder / PREDICTED, kept, benchmark.splits)
     training.save_last()
-    files.write_lines(run.folder / EPOCHS, training.epochs)
+    files.write_lines(run.folder / EPOCHS, map(files.sealed, training.epochs))
     summary = summarise(config, benchmark, training.epochs, training.cost, hardware, entry)
-    files.write_json(run.folder / SUMMARY, summary)
+    files.write_json(run.folder / SUMMARY, files.sealed(summary))

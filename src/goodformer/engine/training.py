@@ -208,7 +208,7 @@ class Training:
         files.write_bytes(self.folder / STATE, content.getbuffer())
         if best:
             move_weights(self.folder / NEXT, self.folder / BEST)
-        files.write_lines(self.folder / EPOCHS, self.epochs)
+        files.write_lines(self.folder / EPOCHS, map(files.sealed, self.epochs))
 
     def save_last(self) -> None:
         """Write the weights of the last epoch of a resumed state, which end the run."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from goodformer import files
@@ -23,7 +23,7 @@ from goodformer.errors import InputError, check_name
 from goodformer.methods.base import Method, class_scores
 from goodformer.settings import first_mistake
 from goodformer.spec import Task
-from goodformer.uncertainty.calibration import Scaling, calibrate, log_classes
+from goodformer.uncertainty.calibration import COLDEST, HOTTEST, Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, thresholds
 from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available
 from goodformer.uncertainty.observe import Seen, observe
@@ -163,7 +163,7 @@ class Uncertainty:
             sha256=sha256,
         )
         left_out = set() if self.scaling.shift else {"shift"}
-        files.write_json(place / DESCRIPTION, description.model_dump(mode="json", exclude=left_out))
+        files.write_json(place / DESCRIPTION, files.sealed(description.model_dump(mode="json", exclude=left_out)))
         return place
 
     @classmethod
@@ -176,6 +176,8 @@ class Uncertainty:
         missing = [name for name in ("reference", "conformity", "counts") if name not in tensors]
         if missing:
             raise InputError(f"{place / TENSORS} has no tensor {missing[0]}; {REPAIR}.")
+        if not _fitting(description.task, tensors):
+            raise InputError(f"{place / TENSORS} does not fit the task in {DESCRIPTION}; {REPAIR}.")
         return cls(
             description.task,
             Scaling(description.temperature, description.shift),
@@ -192,16 +194,32 @@ class Uncertainty:
 class _Description(BaseModel):
     """Content of ``sureness.json``."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     format: str
     version: int
     task: Task
-    temperature: float
+    temperature: float = Field(ge=COLDEST / 2, le=HOTTEST * 2)
     shift: tuple[float, ...] = ()
     score: str
-    alpha: float
+    alpha: float = Field(gt=0, lt=1)
     notes: tuple[str, ...]
     weights: str | None
     sha256: str
+
+
+def _fitting(task: Task, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether the tensors of a file have the shapes that the task needs."""
+    reference, rows, counts = (tensors[name] for name in ("reference", "conformity", "counts"))
+    each = (1, task.outputs) if task.kind == "multiclass" else (task.outputs, 2)  # targets T, classes K
+    return (
+        reference.dim() == 1
+        and len(reference) > 0
+        and reference.is_floating_point()
+        and not bool(reference.isnan().any())
+        and tuple(rows.shape[:2]) == tuple(counts.shape) == each
+        and rows.dim() == 3
+    )
 
 
 def _check(score: str, alpha: float) -> DomainScore:
