@@ -13,18 +13,19 @@ from goodformer.errors import InputError, check_name
 
 VARIABLE = "GOODFORMER_LIMITS"
 LIMITS: Mapping[str, int] = {
-    "nodes": 100_000,
-    "edges": 1_000_000,
-    "columns": 10_000,
-    "codes": 100_000,
-    "classes": 10_000,
-    "characters": 2**27,
-    "atoms": 5_000,
-    "layers": 1_000,
-    "parameters": 100_000_000,
+    "nodes": 100_000,  # of a graph
+    "edges": 1_000_000,  # of a graph
+    "columns": 10_000,  # of node or edge features
+    "codes": 100_000,  # of a categorical column: a model holds one vector per code
+    "cells": 200_000_000,  # of a table of features
+    "classes": 10_000,  # or binary targets
+    "characters": 2**24,  # of a line or field
+    "bytes": 2**29,  # of an unpacked workbook
+    "rows": 20_000_000,  # of a file that is read whole
+    "atoms": 2_500,  # of a molecule
+    "attention": 2_500,  # nodes of a graph that all attend to each other
+    "parameters": 100_000_000,  # of a model
 }
-"""Nodes and edges of a graph, columns of features, codes of a column, classes or targets, characters of a field, atoms
-of a molecule, layers and parameters of a model."""
 
 
 def limit(name: str) -> int:
@@ -45,4 +46,13 @@ def check_limit(name: str, got: int, where: str) -> None:
         raise InputError(
             f"{where} has {got:,} {name}, more than the limit of {limit(name):,}; make it smaller, or set "
             f"{VARIABLE}={name}={got}."
+        )
+
+
+def check_pairs(nodes: int) -> None:
+    """Raise an error if a graph has too many nodes for a value per pair of nodes."""
+    if nodes > limit("attention"):
+        raise InputError(
+            f"a graph has {nodes:,} nodes, and attention or eigenvectors of all of them do not fit into memory; use a "
+            f"model without them, such as gin, or set {VARIABLE}=attention={nodes}."
         )
