@@ -22,8 +22,8 @@ LIMITS: Mapping[str, int] = {
     "characters": 2**24,  # of a line or field
     "bytes": 2**29,  # of an unpacked workbook
     "rows": 20_000_000,  # of a file that is read whole
-    "atoms": 2_500,  # of a molecule
-    "attention": 2_500,  # nodes of a graph that all attend to each other
+    "atoms": 2_000,  # of a molecule
+    "attention": 2_000,  # nodes of a graph that all attend to each other
     "parameters": 100_000_000,  # of a model
 }
 
