@@ -14,6 +14,7 @@ import torch
 from rdkit import Chem
 from torch_geometric.data import Data
 
+from goodformer import files
 from goodformer.data import Benchmark, GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.collection import collect
@@ -151,7 +152,7 @@ def test_codes_are_wanted_where_the_model_knows_codes() -> None:
 
 def change(folder: Path, **fields: Any) -> None:
     path = folder / "model.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    path.write_text(json.dumps(files.sealed(files.unsealed(files.read_json(path), path) | fields)))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_a_folder_of_the_previous_version_predicts_the_same_numbers() -> None:
 def test_saving_an_old_folder_again_keeps_its_content(tmp_path: Path) -> None:
     FittedModel.load(FITTED).save(tmp_path)
     for name in ("model.json", "sureness.json"):
-        new, old = (json.loads((folder / name).read_text()) for folder in (tmp_path, FITTED))
+        new, old = (files.unsealed(json.loads((folder / name).read_text()), name) for folder in (tmp_path, FITTED))
         assert new.pop("task").items() >= old.pop("task").items()
         assert new == old
     for name in ("weights.safetensors", "sureness.safetensors"):

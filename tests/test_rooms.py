@@ -13,15 +13,16 @@ import goodformer
 
 SOURCE = Path(goodformer.__file__).parent
 
-BASE = {"errors", "settings", "registry", "spec"}
+BASE = {"errors", "limits", "settings", "registry", "spec"}
 DISK = BASE | {"files"}
 NAMES = {"data", "models", "methods"}
 MAY_IMPORT = {
     "errors": set(),
-    "settings": {"errors"},
+    "limits": {"errors"},
+    "settings": {"errors", "limits"},
     "files": {"errors"},
     "registry": {"errors", "settings", "files"},
-    "spec": {"errors"},
+    "spec": {"errors", "limits"},
     "transforms": BASE,
     "data": DISK | {"transforms"},
     "nn": BASE,

@@ -13,6 +13,10 @@ class InputError(ValueError):
     """Input that cannot be used; the message is shown without a traceback."""
 
 
+class CannotWrite(InputError):
+    """A file that cannot be written, for example on a full disk; the same command continues once it can be."""
+
+
 def check_name(kind: str, got: str, accepted: Collection[str]) -> None:
     """Raise an error unless a name is one of the accepted ones."""
     if got not in accepted:

@@ -1,19 +1,30 @@
-"""Files that are written whole or not at all, and read with one-sentence errors."""
+"""Files that are written whole or not at all, and read with one-sentence errors.
+
+A JSON file can carry its own checksum as its last entry (`sealed`), so that a flipped bit is noticed when it is read.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from goodformer.errors import InputError
+from goodformer.errors import CannotWrite, InputError
 
-PART = ".part"
-OURS = "remove it or restore it from a copy"
+PART, NEXT, READY = ".part", ".next", ".ready"
+OURS = "restore it from a copy"
 """What to do about a damaged file that this program wrote."""
+KEPT = (("model.json", "weights.safetensors"), ("config.json", "epochs.jsonl"), ("config.json", ".lock"))
+"""Files that show that a folder holds a model or a run."""
+CHECKSUM = "checksum"
+SEAL = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def cache_folder() -> Path:
@@ -28,10 +39,95 @@ def placed(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         yield part
-        os.replace(part, path)
+        move(part, path)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file in one step; its content is on the disk before its name, so that a power cut leaves one of both."""
+    _sync(source)
+    os.replace(source, target)
+    with suppress(OSError):  # some systems cannot synchronise a folder
+        _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def replacing(folder: Path, ours: Collection[str]) -> Iterator[Path]:
+    """Yield an empty folder inside ``folder``; what is written there replaces the files ``ours`` of it together.
+
+    Nothing changes if an error is raised. If the process is killed while files are moved, `settle` moves the others.
+
+    Args:
+        folder: The folder; it is created if it does not exist.
+        ours: Names of files; those that are not written again are removed.
+    """
+    from filelock import FileLock, Timeout
+
+    make_folder(folder)
+    new, lock = folder / NEXT, FileLock(folder / ".lock")
+    with writing(folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(f"another process is writing {folder}; wait for it, or choose another folder.") from None
+    try:
+        with writing(folder):
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+        yield new
+        gone = [name for name in ours if not (new / name).exists()]
+        write_json(new / READY, gone)
+        settle(folder)
+    finally:
+        if not (new / READY).is_file():
+            shutil.rmtree(new, ignore_errors=True)
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def settle(folder: Path) -> None:
+    """Complete what `replacing` had decided before its process was killed; otherwise do nothing."""
+    new = folder / NEXT
+    if not (new / READY).is_file():
+        return
+    with writing(folder):
+        for path in sorted(new.iterdir()):
+            if path.name != READY:
+                with suppress(FileNotFoundError):  # another process moved it
+                    move(path, folder / path.name)
+        for name in read_json(new / READY):
+            (folder / Path(str(name)).name).unlink(missing_ok=True)
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def check_output(out: str | Path, what: str, *inputs: str | Path) -> None:
+    """Raise an error if a file cannot be written without harm: a folder, an input, or inside a model or a run.
+
+    Args:
+        out: The file to write.
+        what: What is written, in the plural.
+        inputs: Files that are read.
+    """
+    place = Path(out)
+    if place.is_dir():
+        raise InputError(f"{out} is a folder; name a file for the {what}.")
+    for source in map(Path, inputs):
+        if place.exists() and source.exists() and place.samefile(source):
+            raise InputError(f"the {what} would overwrite the input file {source}; choose another output file.")
+    for folder in place.absolute().resolve().parents:
+        if any(all((folder / name).exists() for name in names) for names in KEPT):
+            raise InputError(f"{out} is inside {folder}, which holds a model or a run; choose a file elsewhere.")
 
 
 @contextmanager
@@ -40,9 +136,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(
-            f"cannot write {path} ({error.strerror or error}); choose a folder that can be written."
-        ) from None
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "make room and repeat the command" if full else "choose a folder that can be written"
+        raise CannotWrite(f"cannot write {path} ({error.strerror or error}); {advice}.") from None
 
 
 def write(path: Path, fill: Callable[[Path], object]) -> None:
@@ -61,19 +157,48 @@ def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
 
 
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with its checksum as last entry."""
+    return {**value, CHECKSUM: _checksum(value)}
+
+
+def unsealed(value: Any, where: object, advice: str = OURS) -> Any:
+    """Return what was given to `sealed`; objects of older versions have no checksum and are returned as they are.
+
+    Raises:
+        InputError: The checksum is wrong, or its name is damaged.
+    """
+    if not isinstance(value, dict) or not value:
+        return value
+    name, last = list(value.items())[-1]
+    content = {key: one for key, one in value.items() if key != CHECKSUM}
+    found = isinstance(last, str) and SEAL.fullmatch(last)
+    if CHECKSUM in value or found:
+        if name != CHECKSUM or last != _checksum(content):
+            raise InputError(f"{where} is damaged: its content does not match its checksum; {advice}.")
+        return content
+    return value
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    """Return a digest of a JSON object that does not depend on spaces or on the order of entries."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write text in UTF-8."""
-    write_bytes(path, text.encode())
+    """Write text in UTF-8; half characters, which UTF-8 does not have, become question marks."""
+    write_bytes(path, text.encode(errors="replace"))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Write bytes."""
     write(path, lambda part: part.write_bytes(content))
 
 
-def read_json(path: Path) -> Any:
-    """Return the JSON value in a file."""
-    return _parsed(path, read_text(path))
+def read_json(path: Path, advice: str = OURS) -> Any:
+    """Return the JSON value in a file; ``advice`` says what to do if there is none."""
+    return parsed(path, read_text(path), advice)
 
 
 def read_lines(path: Path, advice: str = OURS) -> list[dict[str, Any]]:
@@ -83,9 +208,10 @@ def read_lines(path: Path, advice: str = OURS) -> list[dict[str, Any]]:
         path: The file.
         advice: What to do if it holds something else; the file may be a user's own, named by mistake.
     """
-    return (
-        [_parsed(path, line, advice) for line in read_text(path).splitlines() if line.strip()] if path.exists() else []
-    )
+    if not path.exists():
+        return []
+    lines = read_text(path).split("\n")
+    return [parsed(f"{path} line {number}", line, advice) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def make_folder(path: Path) -> None:
@@ -111,9 +237,14 @@ def read_text(path: Path, advice: str = "check the path") -> str:
         raise InputError(f"cannot read {path} ({reason}); {advice}.") from None
 
 
-def _parsed(path: Path, text: str, advice: str = OURS) -> Any:
-    """Return the value of a JSON text from a file."""
+def parsed(where: object, text: str, advice: str = OURS) -> Any:
+    """Return the value of a JSON text; ``where`` names it in the error."""
     try:
-        return json.loads(text)
-    except ValueError:
-        raise InputError(f"{path} is damaged or not JSON; {advice}.") from None
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is damaged or not JSON; {advice}.") from None
+
+
+def _no_number(word: str) -> None:
+    """Refuse NaN and Infinity, which JSON does not have."""
+    raise ValueError(word)

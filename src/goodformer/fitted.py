@@ -21,7 +21,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.attributes import Attributes
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
-from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.engine.weights import DERIVED, WEIGHTS, ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
 from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import Encoding, FeatureSpec, Task
@@ -177,6 +177,7 @@ class FittedModel:
     @classmethod
     def open(cls, name: str | Path, runs: str | Path = "runs", weights: str = "best") -> Self:
         """Load a fitted-model folder, or the weights of a run given by its folder or the start of its name or id."""
+        files.settle(Path(name))
         if (Path(name) / MODEL).is_file():
             if weights != "best":
                 raise InputError(f"{name} is a fitted model, which has one set of weights; leave --weights out.")
@@ -194,6 +195,7 @@ class FittedModel:
     def load(cls, folder: str | Path) -> Self:
         """Read what `save` wrote; no code is executed."""
         place = Path(folder)
+        files.settle(place)
         method, file = load_weights(place)
         uncertainty = Uncertainty.load(place, file.sha256) if (place / DESCRIPTION).is_file() else None
         meaning = file.about.get(MEANING)
@@ -207,6 +209,9 @@ class FittedModel:
             read = TypeAdapter(_Meaning).validate_python(meaning)
         except ValidationError:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
+        named = [len(names) for names in read.classes.values()]
+        if named != ([file.task.outputs] if file.task.kind == "multiclass" else [2] * file.task.outputs):
+            raise InputError(f"{place / MODEL} does not name every class; restore it from a copy, or refit the model.")
         found = cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
         found.attributes = read.attributes
         if read.training is not None and (place / TRAINING).is_file():
@@ -232,9 +237,10 @@ class FittedModel:
             self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
         state = self.method.state_dict()
         stored = {name: value.to(self._types[name]) for name, value in state.items()}
-        self.file = save_weights(place, self.file, stored)
-        if self.uncertainty:
-            self.uncertainty.save(place, self.file.sha256)
+        with files.replacing(place, (MODEL, WEIGHTS, *DERIVED)) as new:
+            self.file = save_weights(new, self.file, stored)
+            if self.uncertainty:
+                self.uncertainty.save(new, self.file.sha256)
         return place
 
     def to(self, device: str | torch.device) -> Self:

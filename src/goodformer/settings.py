@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 SHAPES = ("one", "list", "either")
+SHOWN = 100
+"""Characters of a wrong value that an error message shows."""
+MOST = 2**31
+"""Largest integer of a setting without an upper bound; larger ones do not fit into tensors."""
 SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 BOUNDS = (*SIGNS, "multiple_of", "min_length", "max_length", "pattern")
 """Arguments of pydantic's ``Field`` that a setting may use, besides ``description``."""
@@ -223,10 +227,12 @@ def settings_model(title: str, settings: Iterable[Setting]) -> type[BaseModel]:
         if one.optional:
             kind = kind | None
         default = ... if one.required else one.default
-        fields[one.name] = (kind, Field(default, **one.bounds, validate_default=bool(one.computed)))
+        whole = one.type == "int" and one.shape == "one" and not one.choices
+        bounds = one.bounds if not whole or {"le", "lt"} & set(one.bounds) else {**one.bounds, "le": MOST}
+        fields[one.name] = (kind, Field(default, **bounds, validate_default=bool(one.computed)))
         if one.computed:
             fields[one.name] = (typing.Annotated[kind, AfterValidator(_completion(one.computed))], fields[one.name][1])
-    return create_model(title, __config__=ConfigDict(extra="forbid", frozen=True), **fields)
+    return create_model(title, __config__=ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False), **fields)
 
 
 def _as_list(given: Any) -> Any:
@@ -255,10 +261,14 @@ def first_mistake(error: ValidationError) -> str:
     """Return one sentence for the first mistake a validation found."""
     mistake = error.errors()[0]
     name = ".".join(str(part) for part in mistake["loc"]) or "value"
+    if mistake["type"] == "missing":
+        return f"{name} is missing."
+    got = repr(mistake["input"])
+    got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
     if mistake["type"] == "literal_error":
         words = re.findall(r"'([^']*)'", mistake["ctx"]["expected"])
-        return f"{name} = {mistake['input']!r} is not accepted; {suggestion(str(mistake['input']), words)}"
-    return f"{name} = {mistake['input']!r} is not accepted ({mistake['msg']})."
+        return f"{name} = {got} is not accepted; {suggestion(str(mistake['input']), words)}"
+    return f"{name} = {got} is not accepted ({mistake['msg']})."
 
 
 def load(path: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from goodformer.errors import InputError, check_name
+from goodformer.limits import check_limit
 
 SPLIT_NAMES = {
     "train": "training",
@@ -52,6 +53,13 @@ class Features:
     kind: Literal["constant", "continuous", "categorical"] = "constant"
     sizes: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_limit("columns", len(self.sizes), "a set of features")
+        for size in self.sizes:
+            check_limit("codes", size, "a feature")
+        if any(size < 1 for size in self.sizes) or (self.kind == "constant") != (not self.sizes):
+            raise InputError(f"{self.kind} features cannot have the sizes {self.sizes}; give one number per column.")
+
     @classmethod
     def continuous(cls, width: int) -> Features:
         """Return real-valued features of the given width."""
@@ -96,6 +104,9 @@ class Task:
     def __post_init__(self) -> None:
         check_name("kind of task", self.kind, KINDS)
         check_name("metric of a task", self.metric, tuple(METRIC_NAMES))
+        check_limit("classes", self.outputs, "a task")
+        if self.outputs < 1 or self.num_envs < 0:
+            raise InputError(f"a task with {self.outputs} outputs cannot be predicted; give at least one.")
         if (self.kind == REGRESSION) != (self.metric == "rmse"):
             raise InputError(f"metric {self.metric} does not suit a {self.kind} task; use rmse for regression alone.")
         for name, numbers in (("centre", self.centre), ("scale", self.scale)):

@@ -28,6 +28,7 @@ def made(root: Path, seed: int = 7, finished: bool = True) -> Path:
     if finished:
         names = {"dataset": "good-motif", "domain": "size", "shift": "covariate", "method": "erm", "model": "gin"}
         more = {"preset": "default", "budget": "compare", "epochs": 4, "selection": "ood_val", "train_graphs": 2000}
+        more |= {"seed": seed, "selected_epoch": 1, "metric": "accuracy", "splits": {}}
         record = {"id": config.id, **names, **more, **SUMMARY, "config": config.to_dict(), "seconds_per_epoch": 12.5}
         (folder / "summary.json").write_text(json.dumps(record))
     return folder

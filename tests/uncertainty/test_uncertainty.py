@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
+from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.methods.base import Prediction
@@ -465,7 +466,7 @@ def test_what_is_saved_says_the_same_bit_for_bit(score: str, tmp_path: Path) -> 
 
 def change(folder: Path, **fields: Any) -> None:
     path = folder / "sureness.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    path.write_text(json.dumps(files.sealed(files.unsealed(files.read_json(path), path) | fields)))
 
 
 @pytest.mark.parametrize(

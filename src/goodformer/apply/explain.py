@@ -59,6 +59,8 @@ def explain_file(
     """
     check_name("format", form, FORMS)
     folder, source = Path(out), "own"
+    for name in ("answers", "edges", "nodes"):
+        files.check_output(folder / f"{name}.{form}", "tables", path)
     files.make_folder(folder)
     shown = Shown(count, (READABLE, MOST_ATOMS) if model.molecular else ())
     tables = [folder / f"{name}.{form}" for name in ("answers", "edges", "nodes")]

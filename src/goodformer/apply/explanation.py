@@ -91,6 +91,7 @@ def explain_graphs(
     found = replace(found, node_names=node_names)
     words = CAPTIONS[kind_of_scores(model, found.source)]
     place = Path(folder)
+    files.check_output(place / EDGES, "explanations")
     files.make_folder(place)
     molecules = molecules or found.smiles
     if molecules is None and "attr" in found.graphs.edge and model.molecular:

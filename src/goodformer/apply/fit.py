@@ -26,7 +26,7 @@ from goodformer.data.splits.parts import weak_parts
 from goodformer.engine.run import check_method, train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import MODEL, Run
-from goodformer.engine.weights import DERIVED, WEIGHTS
+from goodformer.engine.weights import DERIVED, WEIGHTS, read_description
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
@@ -119,6 +119,7 @@ def fit_file(
     baseline: bool = True,
     watch: Callable[[str], None] | None = None,
     members: int | None = None,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -138,20 +139,24 @@ def fit_file(
         baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
         watch: Called with a sentence before and after each baseline.
         members: Runs with different seeds that predict together; by default one, or what a blend says.
+        overwrite: Whether to replace another model in the folder; the same fit replaces its own in any case.
 
     Returns:
         The content of ``report.json``.
     """
     folder = Path(out)
+    files.settle(folder)
     earlier = (folder / MODEL).is_file()
     found = folder.iterdir() if folder.is_dir() and not earlier else ()
     if any(one.name not in WRITTEN and not one.name.startswith(".") for one in found):
         raise InputError(f"{folder} contains other files; choose a new folder for the model.")
-    with fresh_folder(folder):  # fails before training if the folder cannot be written
+    with fresh_folder(folder), files.replacing(folder, WRITTEN) as new:  # fails before training if it cannot be written
         table = source.load()
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
         config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides, members)
         check_splits(config, benchmark)  # before the warnings: an error makes them pointless
+        if earlier and not overwrite and _run_of(folder) != config.id:
+            raise InputError(f"{folder} holds another model; choose a new folder, or replace it with --overwrite.")
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
         warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
@@ -163,7 +168,7 @@ def fit_file(
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
         train = table.split.rows("train")
-        fitted.remember(collection.subset(train), labels.y[train]).save(folder)
+        fitted.remember(collection.subset(train), labels.y[train]).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []
@@ -191,13 +196,19 @@ def fit_file(
             "baseline": baselines,
         }
         report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
-        files.write_json(folder / REPORT, report)
-        table.split.save(folder / SPLIT)
-        (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
+        files.write_json(new / REPORT, report)
+        table.split.save(new / SPLIT)
         if problems:
-            with RowWriter(folder / UNREADABLE, list(problems[0])) as writer:
+            with RowWriter(new / UNREADABLE, list(problems[0])) as writer:
                 writer.write({name: [problem[name] for problem in problems] for name in problems[0]})
     return {**report, "folder": str(out)}
+
+
+def _run_of(folder: Path) -> str | None:
+    """Return the id of the run whose weights a folder holds; None if its description is damaged."""
+    with suppress(InputError):
+        return str(read_description(folder).about.get("run"))
+    return None
 
 
 def configure_fit(

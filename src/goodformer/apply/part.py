@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,9 +14,11 @@ from filelock import FileLock, Timeout
 from goodformer import files
 from goodformer.data.readers.rows import APPENDED, Rows, RowWriter, appended
 from goodformer.data.readers.text import chunks
-from goodformer.errors import InputError
+from goodformer.errors import CannotWrite, InputError
 
 FORMAT = "goodformer part 1"
+CHUNK = 2**20
+"""Bytes that are read at a time for the checksum."""
 COPIED = 4096
 """Rows that are copied at a time into a format that cannot be appended to."""
 
@@ -43,7 +45,8 @@ class Part:
         self._lock = FileLock(self.out.with_name(f"{self.out.name}.part.lock"))
         self.rows, self.notes = 0, {}  # type: int, dict[str, Any]
         self._columns: list[str] = []
-        self._at = 0
+        self._at = self._read = 0
+        self._hash = hashlib.sha256()
         self._writer: Rows | None = None
         RowWriter(self.out, ())  # refuses other suffixes
 
@@ -55,7 +58,9 @@ class Part:
                 busy = f"another process is writing {self.out}; wait for it, or choose another file."
                 raise InputError(busy) from None
         found = self._earlier()
-        if found is not None:
+        if found is None:
+            self._read, self._hash = 0, hashlib.sha256()
+        else:
             self.rows, self._at = found["rows"], found["at"]
             self._columns, self.notes = found["columns"], found["notes"]
         return self
@@ -63,10 +68,11 @@ class Part:
     def _earlier(self) -> dict[str, Any] | None:
         """Return the state of an earlier call of the same command; None if there is none or it is damaged."""
         try:
-            found: dict[str, Any] = files.read_json(self.state)
+            found: dict[str, Any] = files.unsealed(files.read_json(self.state), self.state)
             sound = found["format"] == FORMAT and found["same"] == self.same and isinstance(found["notes"], dict)
             sound = sound and type(found["rows"]) is int and isinstance(found["columns"], list)
-            return found if sound and 0 < found["at"] <= self.path.stat().st_size else None
+            sound = sound and 0 < found["at"] <= self.path.stat().st_size
+            return found if sound and self._digest(found["at"]) == found["sha256"] else None
         except (InputError, OSError, KeyError, TypeError):
             return None
 
@@ -78,9 +84,19 @@ class Part:
             writer = self._opened()
             writer.write({name: columns[name] for name in self._columns})
             self._at = writer.position()
+            sha256 = self._digest(self._at)
         self.rows, self.notes = self.rows + len(next(iter(columns.values()))), dict(notes)
-        state = {"format": FORMAT, "same": self.same, "rows": self.rows, "at": self._at}
-        files.write_json(self.state, {**state, "columns": self._columns, "notes": self.notes})
+        state = {"format": FORMAT, "same": self.same, "rows": self.rows, "at": self._at, "sha256": sha256}
+        files.write_json(self.state, files.sealed({**state, "columns": self._columns, "notes": self.notes}))
+
+    def _digest(self, end: int) -> str:
+        """Return the checksum of the part up to a byte; bytes that were read before are not read again."""
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            for size in iter(lambda: min(CHUNK, end - self._read), 0):
+                self._hash.update(file.read(size))
+                self._read += size
+        return self._hash.hexdigest()
 
     def _opened(self) -> Rows:
         """Return the writer of the part, which continues after the last saved row."""
@@ -94,7 +110,7 @@ class Part:
                 self._finish()
             elif self._writer is not None:
                 self._writer.close()
-            if kind is None or issubclass(kind, InputError):
+            if kind is None or (issubclass(kind, InputError) and not issubclass(kind, CannotWrite)):
                 for path in (self.path, self.state):
                     path.unlink(missing_ok=True)
         finally:
@@ -107,7 +123,7 @@ class Part:
         with files.writing(self.out):
             self._opened().close()
             if self.out.suffix.lower() in APPENDED:
-                os.replace(self.path, self.out)
+                files.move(self.path, self.out)
                 return
             with self.path.open(encoding="utf-8") as lines, RowWriter(self.out, self._columns) as writer:
                 for some in chunks(map(json.loads, lines), COPIED):

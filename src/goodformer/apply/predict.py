@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
+from goodformer import files
 from goodformer.apply.part import Part
 from goodformer.data.digest import digest
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import RDKIT, VERSION
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.rows import Block, RowWriter, check_apart, read_blocks, reading_notes
+from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_notes
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
@@ -75,9 +76,7 @@ def predict_file(
         Counts of rows, of unreadable rows with the first reasons, and of rows outside the domain; ``continued``, the
         rows of an earlier call; ``rows_per_second``; ``failure`` holds one sentence if no row could be read.
     """
-    if Path(out).is_dir():
-        raise InputError(f"{out} is a folder; name a file for the answers, for example {Path(out) / 'answers.csv'}.")
-    check_apart(path, out, "answers")
+    files.check_output(out, "answers", path)
     start = time.perf_counter()
     more = Further(model, neighbours, explain)
     same = {**_same(model, path, level, smiles, size), **more.settings}

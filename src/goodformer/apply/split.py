@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from goodformer import files
 from goodformer.data.benchmarks.table import read_rows
+from goodformer.data.digest import FILE
 from goodformer.data.readers.collection import pick
 from goodformer.data.readers.labels import read_labels
-from goodformer.data.readers.rows import check_apart, reading_notes
+from goodformer.data.readers.rows import reading_notes
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
 from goodformer.data.splits.splitters import check_not_target
@@ -44,9 +46,10 @@ def split_file(
     Returns:
         The report of `goodformer.data.splits.distance.distance_report` with file names and unreadable rows.
     """
-    check_apart(path, out, "parts of the split")
+    inputs = [path, *(one for one in (val, test) if one), *([how.removeprefix(FILE)] if how.startswith(FILE) else [])]
+    files.check_output(out, "parts of the split", *inputs)
     if picture is not None:
-        check_apart(path, picture, "picture")
+        files.check_output(picture, "pictures", *inputs)
     check_not_target(how, target)
     rows = read_rows(path, smiles, target, val, test, standardise)
     collection = rows.collection

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -114,7 +115,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     `goodformer.__main__` turns 130 into the exit code of the signal that interrupted.
     """
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="goodformer")
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            words = None if arguments is None else list(arguments)
+            code = app(args=words, standalone_mode=False, prog_name="goodformer")
         sys.stdout.flush()
     except typer.TyperException as error:
         if not error.format_message():  # no arguments at all: the help has been shown
@@ -136,6 +140,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         rest = "; the same command continues training from the last finished epoch."
         typer.echo(f"stopped{rest if any(word in TRAINING for word in words) else '.'}", err=True)
     return int(code or 0)
+
+
+def _note(message: Warning | str, *place: object, **more: object) -> None:
+    """Print a warning as a note, without the line of code that raised it."""
+    typer.echo(f"note: {message}", err=True)
 
 
 def _refuse(sentence: str) -> int:

@@ -61,6 +61,9 @@ def command(
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit a random forest and a linear model to compare.")
     ] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another model in the folder of --out.")
+    ] = False,
     runs: options.Runs = Path("runs"),
     device: options.Device = "cpu",
     threads: options.Threads = 1,
@@ -104,7 +107,7 @@ def command(
                 typer.echo(sentence, err=True)
 
         report = fit_file(
-            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members
+            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members, overwrite
         )
     output.document(report) if as_json else _show(report, shown)
 

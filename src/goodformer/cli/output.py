@@ -164,6 +164,7 @@ def print_or_save(
     if file:
         from goodformer import files
 
+        files.check_output(file, "tables")
         files.make_folder(file.parent)
         files.write_text(file, f"{made[form]()}\n")
         typer.echo(f"written to {file}", err=True)

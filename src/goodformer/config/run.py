@@ -27,6 +27,8 @@ Kind = Literal["none", "ema", "swa"]
 Rule = Literal["ood_val", "id_val", "last"]
 """Which epoch is reported."""
 PARTS: dict[str, Registry[Any]] = {"dataset": DATASETS, "model": MODELS, "method": METHODS}
+MOST = 1_000_000
+"""Largest number of epochs, or of graphs in a batch."""
 LABELS = ("preset", "budget")
 """Fields that name a run and do not change what it computes; they do not enter its hash."""
 
@@ -34,7 +36,7 @@ LABELS = ("preset", "budget")
 class Checked(BaseModel):
     """Settings that cannot be changed; a mistake raises ``InputError`` with one sentence."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     where: ClassVar[str] = "settings"
 
     def __init__(self, **values: Any) -> None:
@@ -51,10 +53,10 @@ class TrainingConfig(Checked):
 
     where = "training"
 
-    epochs: int = Field(20, ge=1, description="Number of passes over the training graphs.")
-    batch_size: int = Field(64, ge=2, description="Graphs per training step, over all processes together.")
+    epochs: int = Field(20, ge=1, le=MOST, description="Number of passes over the training graphs.")
+    batch_size: int = Field(64, ge=2, le=MOST, description="Graphs per training step, over all processes together.")
     eval_batch_size: int = Field(
-        256, ge=1, description="Most graphs per evaluation step; the result does not depend on it."
+        256, ge=1, le=MOST, description="Most graphs per evaluation step; the result does not depend on it."
     )
     sampling: Literal["uniform", "balanced"] = Field(
         "uniform",
@@ -69,7 +71,7 @@ class TrainingConfig(Checked):
         description="Learning rate over the epochs: constant, falling to zero along a cosine, or halved whenever the "
         "selected epoch is a third of the patience old (plateau).",
     )
-    milestones: list[Annotated[int, Field(ge=1)]] = Field(
+    milestones: list[Annotated[int, Field(ge=1, le=MOST)]] = Field(
         [], description="Numbers of epochs after which the learning rate falls to a tenth; later ones are left out."
     )
     warmup: float = Field(
@@ -82,7 +84,10 @@ class TrainingConfig(Checked):
     )
     average_decay: float = Field(0.99, ge=0, lt=1, description="Share of the average that an ema step keeps.")
     patience: int | None = Field(
-        None, ge=1, description="Stop after this many epochs without a better selection metric; null never stops early."
+        None,
+        ge=1,
+        le=MOST,
+        description="Stop after this many epochs without a better selection metric; null never stops early.",
     )
     perfect_patience: int | None = Field(
         None,
@@ -115,8 +120,8 @@ class Hardware(Checked):
     where = "hardware"
 
     accelerator: Literal["cpu", "gpu", "auto"] = Field("cpu", description="Device: cpu, gpu or auto.")
-    devices: int = Field(1, ge=1, description="Processes that share a run, one per device.")
-    threads: int = Field(1, ge=1, description="Threads of each process.")
+    devices: int = Field(1, ge=1, le=1024, description="Processes that share a run, one per device.")
+    threads: int = Field(1, ge=1, le=1024, description="Threads of each process.")
     progress: bool = Field(True, description="Show a progress bar and one line per epoch.")
     test_epochs: bool = Field(
         True, description="Measure the test splits after every epoch, not only at the chosen one; changes no result."
@@ -137,7 +142,7 @@ class RunConfig(Checked):
     model: dict[str, Any] = Field(description="Name of a model and its settings.")
     method: dict[str, Any] = Field(description="Name of a method and its settings.")
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="How weights are trained and chosen.")
-    seed: int = Field(0, ge=0, description="Seed of the initial weights, the order of graphs and all noise.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the initial weights, the order of graphs and all noise.")
     preset: str = Field("default", description="Label: name of the settings this configuration was made from.")
     budget: str = Field("full", description="Label: name of the budget that limits graphs and epochs.")
 
@@ -222,8 +227,9 @@ def _checked_part(name: str, registry: Registry[Any], part: Any) -> dict[str, An
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the mapping in a YAML file."""
+    text = files.read_text(Path(path), "give a YAML file")
     try:
-        values = yaml.safe_load(files.read_text(Path(path), "give a YAML file"))
+        values = _loaded(text)
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
     if not isinstance(values, dict):
@@ -244,10 +250,27 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
         ) from None
 
 
+def _loaded(text: str) -> Any:
+    """Read YAML; everything that is wrong with it is a ``YAMLError``.
+
+    Aliases are refused: a few of them can stand for a value that does not fit into memory.
+    """
+    try:
+        if "*" in text and any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
+            raise yaml.YAMLError("aliases are not supported")
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise
+    except RecursionError:
+        raise yaml.YAMLError("nested too deeply") from None
+    except Exception as error:  # PyYAML raises anything from KeyError to AttributeError on values with a wrong tag
+        raise yaml.YAMLError(f"a value cannot be read: {error}") from None
+
+
 @lru_cache(maxsize=4096)
 def _yaml_value(text: str) -> Any:
     """Read a value as YAML; ``1e-4`` is a number, although YAML 1.1 takes it for text."""
-    value = yaml.safe_load(text)
+    value = _loaded(text)
     if isinstance(value, str) and value[:1] in "+-.0123456789":
         try:
             return float(value)

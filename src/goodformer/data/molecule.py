@@ -34,6 +34,7 @@ from torch_geometric.data import Data
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GIVEN, GraphSet, bounds
 from goodformer.errors import InputError, check_name
+from goodformer.limits import LIMITS, VARIABLE, limit
 from goodformer.spec import Features, FeatureSpec
 
 Texts = Sequence[str | None]
@@ -63,6 +64,8 @@ the nearest code; kinds of hybridisation and stereo without a code count as OTHE
 
 Chirality differs from PyG, whose codes 1 (clockwise) and 2 (counterclockwise) depend on the order of atoms in the
 SMILES: here 1 is R or r and 2 is S or s; 3 is a chiral atom of unknown label."""
+LETTERS = 20
+"""Letters of a SMILES for each atom that it may have."""
 CHIRALITY, ROUNDS = 1, 3
 """Column of chirality, and how often labels are corrected when a molecule is rebuilt."""
 TETRAHEDRAL = (1, 2)
@@ -403,10 +406,15 @@ def _parse(kind: str, text: str | None, log: Any) -> Any:
         return "empty"
     if kind == SMILES and not text.isascii() and not text.split(None, 1)[0].isascii():
         return "contains a character that SMILES do not have"  # RDKit would silently stop reading there
+    if kind == SMILES and len(text.split(None, 1)[0]) > LETTERS * limit("atoms"):
+        return f"{len(text):,} letters, more than {LETTERS} for each of {limit('atoms'):,} atoms"
     earlier = len(log.messages)
-    mol = Chem.MolFromSmiles(text) if kind == SMILES else Chem.MolFromMolBlock(text)
+    whole = text if text.isascii() else text.encode(errors="replace").decode()  # no half characters
+    mol = Chem.MolFromSmiles(whole) if kind == SMILES else Chem.MolFromMolBlock(whole)
     if mol is not None:
-        return mol if mol.GetNumAtoms() else "no atoms"
+        atoms = mol.GetNumAtoms()
+        large = f"{atoms:,} atoms, more than the limit of {limit('atoms'):,} ({VARIABLE}=atoms={atoms} accepts it)"
+        return "no atoms" if not atoms else mol if atoms <= limit("atoms") else large
     said = log.messages[earlier:]
     lines = [re.sub(r"^\[[\d:]+\] ?", "", line) for line in said.splitlines()]
     first = next((line for line in lines if line.strip()), "RDKit cannot read it")
@@ -457,8 +465,9 @@ def _molecules(
         return _joined(parts)
 
     worth_keeping = key is not None or len(texts) >= KEPT_FROM
-    how = {} if standardise == "none" else {"standardise": standardise}
-    tensors = cached(_key(kind, texts, {**(key or {}), **how}), build) if worth_keeping else build()
+    how: dict[str, Any] = {} if standardise == "none" else {"standardise": standardise}
+    most = {} if limit("atoms") == LIMITS["atoms"] else {"atoms": limit("atoms")}
+    tensors = cached(_key(kind, texts, {**(key or {}), **how, **most}), build) if worth_keeping else build()
     graphs = GraphSet(
         {"x": tensors["x"].long(), GIVEN: tensors["atoms"].long()},
         {"index": tensors["index"].long(), "attr": tensors["attr"].long()},

@@ -104,8 +104,9 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
             for one, summary, weight, temperature in zip(trained, summaries, weights, temperatures, strict=True)
         ],
     }
-    files.write_lines(run.folder / EPOCHS, [record])
-    files.write_json(run.folder / SUMMARY, summarise(config, benchmark, [record], cost, hardware, entry))
+    files.write_lines(run.folder / EPOCHS, [files.sealed(record)])
+    summary = summarise(config, benchmark, [record], cost, hardware, entry)
+    files.write_json(run.folder / SUMMARY, files.sealed(summary))
 
 
 def member_run(run: Run, name: str) -> Run:

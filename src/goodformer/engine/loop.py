@@ -93,7 +93,7 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
             meter = train_epoch(fabric, state, method, optimizer, batches, progress)
             shares = gather((meter.sums(), time.process_time() - processor_start))
             loss = merge_means([sums for sums, _ in shares])
-            check_finite(loss, state.epoch)
+            check_finite(loss, state.epoch, int(graphs.edge_ptr[-1]))
             seconds = time.perf_counter() - start
 
             state.average.after_epoch()
@@ -150,7 +150,7 @@ def train_epoch(
         state.average.after_step()
         meter.add({"total": total, **terms}, batch.num_graphs)
         if meter.steps % CHECK_EVERY == 0:
-            check_finite(meter.means(), epoch)
+            check_finite(meter.means(), epoch, int(graphs.edge_ptr[-1]))
         progress.after_step(meter)
     return meter
 
@@ -190,8 +190,10 @@ def check_terms(terms: Any, method: Method) -> None:
         raise InputError(f"no term of {where} depends on a parameter; compute it without detach() and no_grad().")
 
 
-def check_finite(loss: Mapping[str, float], epoch: int) -> None:
-    """Stop the run when its loss, the entry ``total``, is no longer a number."""
+def check_finite(loss: Mapping[str, float], epoch: int, edges: int = 1) -> None:
+    """Stop the run when its loss, the entry ``total``, is no longer a number; ``edges`` are those of all graphs."""
+    if not math.isfinite(loss["total"]) and not edges:
+        raise TrainingDiverged("no training graph has an edge, which this method needs; use --method erm.")
     if not math.isfinite(loss["total"]):
         wrong = [name for name, value in loss.items() if name != "total" and not math.isfinite(value)]
         named = f"the loss ({', '.join(wrong)})" if wrong else "the loss"

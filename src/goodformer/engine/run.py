@@ -46,13 +46,9 @@ def train(
     run = Run(Path(root) / config.folder_name)
     if run.finished:
         return run
-    files.make_folder(run.folder)
-    try:
-        with run.locked(), own_randomness():
-            if not run.finished:
-                _complete(run, config, hardware or Hardware(), benchmark)
-    finally:
-        run.tidy()
+    with run.locked(), own_randomness():
+        if not run.finished:
+            _complete(run, config, hardware or Hardware(), benchmark)
     return run
 
 
@@ -105,6 +101,6 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
         kept[split] = logits_in_order(outputs, ready.splits[split], ready.task)
     entry = predictions.keep(run.folder / PREDICTED, kept, benchmark.splits, benchmark.task)
     training.save_last()
-    files.write_lines(run.folder / EPOCHS, training.epochs)
+    files.write_lines(run.folder / EPOCHS, map(files.sealed, training.epochs))
     summary = summarise(config, benchmark, training.epochs, training.cost, hardware, entry)
-    files.write_json(run.folder / SUMMARY, summary)
+    files.write_json(run.folder / SUMMARY, files.sealed(summary))

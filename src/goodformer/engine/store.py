@@ -5,18 +5,21 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goodformer import files
 from goodformer.config.run import RunConfig
 from goodformer.errors import InputError, check_name
+from goodformer.settings import first_mistake
 
 CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
 MODEL, BEST, LAST = "model.json", "best", "last"
@@ -24,8 +27,93 @@ PREDICTED = "predictions.npz"
 """Name of the file of predictions in the folder of a run; see `goodformer.engine.predictions`."""
 PREDICTIONS = "predictions"
 """Folder of such files beside exported records; a file there is named after the id of its run."""
+REDO = "restore it from a copy, or move it away: training the run again only writes it anew"
+"""What to do about a damaged summary: the checkpoint beside it holds all results."""
 SHOWN = 5
 """Runs that an error message names."""
+ATTEMPTS = 20
+"""How often the lock of a run is tried while other processes remove the folder."""
+
+
+Scores = dict[str, float | None]
+"""Metrics by name; unknown ones are null."""
+
+
+class EpochLine(BaseModel):
+    """What a line of ``epochs.jsonl`` must hold; metrics of splits are further entries."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    epoch: int = Field(ge=1)
+    loss: Scores = {}
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    eval_seconds: float = 0.0
+    train: Scores = {}
+    id_val: Scores = {}
+    val: Scores = {}
+    id_test: Scores = {}
+    test: Scores = {}
+
+
+class RecordLine(BaseModel):
+    """Types of the entries of a record; all but the id may be missing in records of older versions."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    id: str
+    dataset: str | None = None
+    domain: str | None = None
+    shift: str | None = None
+    method: str | None = None
+    model: str | None = None
+    preset: str | None = None
+    budget: str | None = None
+    seed: int | None = None
+    epochs: int | None = None
+    train_graphs: int | None = None
+    selection: str | None = None
+    selected_epoch: int | None = None
+    metric: str | None = None
+    id_val: float | None = None
+    ood_val: float | None = None
+    id_test: float | None = None
+    ood_test: float | None = None
+    precision_at_10: float | None = None
+    seconds_per_epoch: float | None = None
+    processor_seconds_per_epoch: float | None = None
+    wall_seconds: float | None = None
+    parameters: int | None = None
+    splits: dict[str, Scores] | None = None
+    by_rule: dict[str, Scores] | None = None
+    curves: dict[str, list[float | None]] | None = None
+    predictions: dict[str, Any] | None = None
+    config: dict[str, Any] | None = None
+    machine: dict[str, Any] | None = None
+    hardware: dict[str, Any] | None = None
+
+
+class SummaryFile(RecordLine):
+    """What ``summary.json`` must hold."""
+
+    dataset: str
+    method: str
+    model: str
+    seed: int
+    epochs: int
+    selection: str
+    selected_epoch: int
+    metric: str
+    splits: dict[str, Scores]
+
+
+def check_record(found: Any, path: Path, kind: type[BaseModel], advice: str = files.OURS) -> dict[str, Any]:
+    """Return a JSON object from a file; raise an error unless its entries have the types of ``kind``."""
+    try:
+        kind.model_validate(found)
+    except ValidationError as error:
+        raise InputError(f"{path} is damaged: {first_mistake(error).rstrip('.')}; {advice}.") from None
+    return cast(dict[str, Any], found)
 
 
 class Run:
@@ -71,18 +159,29 @@ class Run:
     @cached_property
     def config(self) -> RunConfig:
         """What the run computes."""
-        return RunConfig.from_dict(files.read_json(self.folder / CONFIG))
+        path = self.folder / CONFIG
+        config = RunConfig.from_dict(files.read_json(path))
+        named = _id(self.folder.name)
+        if len(named) == len(config.id) and set(named) <= set("0123456789abcdef") and named != config.id:
+            raise InputError(
+                f"{path} is damaged or of another run: its settings have the id {config.id}; {files.OURS}."
+            )
+        return config
 
     @property
     def epochs(self) -> list[dict[str, Any]]:
         """One record per completed epoch."""
-        return files.read_lines(self.folder / EPOCHS)
+        path = self.folder / EPOCHS
+        lines = (files.unsealed(line, path) for line in files.read_lines(path))
+        return [check_record(line, path, EpochLine) for line in lines]
 
     @property
     def summary(self) -> dict[str, Any] | None:
         """The final record, None while the run is not finished."""
         path = self.folder / SUMMARY
-        return files.read_json(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        return check_record(files.unsealed(files.read_json(path, REDO), path, REDO), path, SummaryFile, REDO)
 
     @property
     def finished(self) -> bool:
@@ -104,30 +203,51 @@ class Run:
             raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
         return self.folder / which
 
-    def tidy(self) -> None:
-        """Remove the folder of a run whose settings could not be built."""
-        if not (self.folder / CONFIG).is_file():
-            with suppress(OSError):  # the folder holds something else
-                (self.folder / LOCK).unlink(missing_ok=True)
-                self.folder.rmdir()
-
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training this run; the lock of a killed process is released."""
-        lock = FileLock(self.folder / LOCK)
+        """Make the folder and keep other processes from training this run; the lock of a killed process is released.
+
+        At the end, the folder is removed if the settings of the run could not be built. Only the process that holds the
+        lock changes anything.
+        """
+        path = self.folder / LOCK
+        lock = FileLock(path)
+        for _ in range(ATTEMPTS):
+            files.make_folder(self.folder)
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout:
+                if not path.exists():  # its owner removed the folder
+                    continue
+                raise InputError(
+                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop "
+                    "it first."
+                ) from None
+            except FileNotFoundError:  # its owner removed the folder
+                continue
+            except OSError as error:
+                raise InputError(f"cannot lock {self.folder} ({error.strerror}); choose a writable folder.") from None
+        if not lock.is_locked:
+            raise InputError(f"cannot lock {self.folder}, which other processes keep removing; repeat the command.")
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"{self.folder} is being trained by another process; wait for it or stop it first."
-            ) from None
-        except OSError as error:
-            raise InputError(f"cannot lock {self.folder} ({error.strerror}); choose a writable folder.") from None
-        try:
+            with files.writing(path):
+                path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
             files.sweep(self.folder)
             yield
         finally:
+            if not (self.folder / CONFIG).is_file():
+                with suppress(OSError):  # the folder holds something else
+                    path.unlink(missing_ok=True)
+                    self.folder.rmdir()
             lock.release()
+
+
+def _owner(lock: Path) -> str:
+    """Return the process that holds a lock, in words."""
+    with suppress(OSError):
+        return lock.read_text(encoding="utf-8", errors="replace")[:100] or "unknown"
+    return "unknown"
 
 
 def _id(folder: str) -> str:

@@ -8,9 +8,11 @@ repeated epoch equals the one that was lost.
 
 from __future__ import annotations
 
+import io
 import math
 import shutil
 import time
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -201,10 +203,12 @@ class Training:
         best = self.selected == self.epoch - 1
         if best:
             save_weights(self.folder / NEXT, self._described(self.selected), self.average.module.state_dict())
-        files.write(self.folder / STATE, lambda part: torch.save(state, part))
+        content = io.BytesIO()  # torch.save hides the reason if it cannot write a file
+        torch.save(state, content)
+        files.write_bytes(self.folder / STATE, content.getbuffer())
         if best:
             move_weights(self.folder / NEXT, self.folder / BEST)
-        files.write_lines(self.folder / EPOCHS, self.epochs)
+        files.write_lines(self.folder / EPOCHS, map(files.sealed, self.epochs))
 
     def save_last(self) -> None:
         """Write the weights of the last epoch of a resumed state, which end the run."""
@@ -218,15 +222,28 @@ class Training:
 
 
 def load_state(folder: Path, config: RunConfig) -> dict[str, Any]:
-    """Read the saved state of an unfinished run, empty where there is none; no code in the file is executed."""
+    """Read the saved state of an unfinished run, empty where there is none; no code in the file is executed.
+
+    The file is a zip archive, whose checksums torch.load does not compare.
+    """
     path = folder / STATE
-    if not path.exists():
-        return {}
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        sound = isinstance(state, dict) and state.get("format") == FORMAT and state.get("version") in (1, VERSION)
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}); make it readable and repeat the command.") from None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            intact = archive.testzip() is None
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True) if intact else {}
+        sound = intact and isinstance(state, dict) and state.get("format") == FORMAT
     except Exception:  # torch.load raises anything from KeyError to UnpicklingError on a damaged file
         sound = False
-    if not sound or state["id"] != config.id:
-        raise InputError(f"{path} is damaged or belongs to another run; remove it to restart this run.")
+    if not sound:
+        raise InputError(f"{path} is damaged; restore it from a copy, or move it away to train from the start.")
+    if state.get("version") not in (1, VERSION) or state.get("id") != config.id:
+        raise InputError(
+            f"{path} belongs to another run or a newer goodformer; move it away to train this run from the start."
+        )
     return cast(dict[str, Any], state)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import safetensors
 import safetensors.torch
-from pydantic import BaseModel, ConfigDict, ValidationError
-from torch import Tensor
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+from torch.nn.parameter import UninitializedParameter
 
 import goodformer
 from goodformer import files
@@ -19,6 +21,7 @@ from goodformer.config import history
 from goodformer.engine.seeds import own_randomness
 from goodformer.engine.store import MODEL
 from goodformer.errors import InputError
+from goodformer.limits import check_limit
 from goodformer.methods import METHODS
 from goodformer.methods.base import Method
 from goodformer.methods.blend import Blend
@@ -42,13 +45,20 @@ class MemberFile(BaseModel):
         method: Name of its method and settings.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     model: dict[str, Any]
     method: dict[str, Any]
 
+    @field_validator("model", "method")
+    @classmethod
+    def _named(cls, part: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(part.get("name"), str):
+            raise ValueError("a name is missing")
+        return part
 
-class ModelFile(BaseModel):
+
+class ModelFile(MemberFile):
     """The content of ``model.json``: all that is needed to build a method.
 
     Attributes:
@@ -61,10 +71,6 @@ class ModelFile(BaseModel):
         sha256: Checksum of the weights, empty before there are any.
     """
 
-    model_config = ConfigDict(frozen=True)
-
-    model: dict[str, Any]
-    method: dict[str, Any]
     features: FeatureSpec
     task: Task
     members: tuple[MemberFile, ...] = ()
@@ -77,7 +83,33 @@ class ModelFile(BaseModel):
         def method(part: ModelFile | MemberFile) -> Method:
             return _built(METHODS, part.method, _built(MODELS, part.model, self.features), self.task)
 
-        return Blend.join(self.task, [method(one) for one in self.members]) if self.members else method(self)
+        with _limited_size():
+            return Blend.join(self.task, [method(one) for one in self.members]) if self.members else method(self)
+
+
+@contextmanager
+def _limited_size() -> Iterator[None]:
+    """Raise an error if a model has too many parameters, before their memory is used."""
+    count = 0
+
+    def note(module: nn.Module, name: str, value: Tensor | None) -> None:
+        nonlocal count
+        count += 0 if value is None or isinstance(value, UninitializedParameter) else value.numel()
+        check_limit("parameters", count, "the model")
+
+    hooks = [
+        torch_module.register_module_parameter_registration_hook(note),
+        torch_module.register_module_buffer_registration_hook(note),
+    ]
+    try:
+        yield
+    except RuntimeError as error:
+        if "alloc" not in str(error) and "overflow" not in str(error):
+            raise
+        raise InputError("the model does not fit into memory; choose fewer layers or a smaller width.") from None
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> ModelFile:
@@ -93,7 +125,7 @@ def save_weights(folder: Path, file: ModelFile, state: Mapping[str, Tensor]) -> 
         **file.model_dump(mode="json", exclude={"sha256", *([] if file.members else ["members"])}),
         "weights": {"file": WEIGHTS, "sha256": sha256},
     }
-    files.write_json(folder / MODEL, description)
+    files.write_json(folder / MODEL, files.sealed(description))
     return file.model_copy(update={"sha256": sha256})
 
 
@@ -104,7 +136,7 @@ def move_weights(source: Path, target: Path) -> None:
         (target / name).unlink(missing_ok=True)
     for name in (WEIGHTS, MODEL):
         if (source / name).exists():
-            os.replace(source / name, target / name)
+            files.move(source / name, target / name)
     source.rmdir()
 
 
@@ -112,8 +144,16 @@ def load_weights(folder: Path) -> tuple[Method, ModelFile]:
     """Read what `save_weights` wrote; nothing in the folder is ever executed."""
     file = read_description(folder)
     weights = read_tensors(folder / WEIGHTS, file.sha256)
-    with own_randomness():
-        method = file.build()
+    try:
+        with own_randomness():
+            method = file.build()
+    except InputError as error:
+        raise InputError(f"{folder / MODEL} describes a model that cannot be built: {error}") from None
+    except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(
+            f"{folder / MODEL} describes a model that cannot be built ({reason}); restore it or train again."
+        ) from None
     try:
         method.load_state_dict(weights)
     except RuntimeError:
@@ -136,14 +176,15 @@ def read_description(folder: Path) -> ModelFile:
     weights = found.get("weights")
     sha256 = weights.get("sha256") if isinstance(weights, dict) else None
     try:
-        return ModelFile(**fields, members=members, about=found.get("about") or {}, sha256=sha256 or "")
+        return ModelFile(**fields, members=members, about=found.get("about", {}), sha256=sha256 or "")
     except ValidationError as error:
         raise InputError(f"{path} is damaged: {first_mistake(error)}") from None
 
 
 def _today(part: str, settings: Any) -> Any:
     """Return settings under today's names, anything else as it is."""
-    return history.current(part, settings) if isinstance(settings, dict) else settings
+    named = isinstance(settings, dict) and isinstance(settings.get("name"), str)
+    return history.current(part, settings) if named else settings
 
 
 def read_format(path: Path, name: str, version: int, advice: str) -> dict[str, Any]:
@@ -153,7 +194,7 @@ def read_format(path: Path, name: str, version: int, advice: str) -> dict[str, A
         raise InputError(f"{path} was not written by goodformer; {advice}.")
     if found.get("version") != version:
         raise InputError(f"{path} has version {found.get('version')!r}; this goodformer reads version {version}.")
-    return found
+    return cast(dict[str, Any], files.unsealed(found, path))
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:

@@ -11,8 +11,8 @@ from goodformer.nn.gps import Combine
 from goodformer.nn.message_passing import Aggregation
 from goodformer.nn.normalisation import Norm
 
-Width = Annotated[int, Field(ge=1, description="Width of the node embeddings.")]
-Layers = Annotated[int, Field(ge=1, description="Number of layers.")]
+Width = Annotated[int, Field(ge=1, le=65536, description="Width of the node embeddings.")]
+Layers = Annotated[int, Field(ge=1, le=1000, description="Number of layers.")]
 Rate = Annotated[float, Field(ge=0, lt=1, description="Dropout rate.")]
 Inputs = Annotated[
     Sequence[str],
@@ -30,7 +30,7 @@ EnvironmentTable = Annotated[
 EnvironmentDropout = Annotated[
     float, Field(ge=0, lt=1, description="Rate at which each code of a graph is dropped in training.")
 ]
-Heads = Annotated[int, Field(ge=1, description="Attention heads; dim must be a multiple of this.")]
+Heads = Annotated[int, Field(ge=1, le=65536, description="Attention heads; dim must be a multiple of this.")]
 NormName = Annotated[Norm, Field(description="Normalisation: layer, batch or none.")]
 AggregationName = Annotated[Aggregation, Field(description="How messages are combined: sum, mean or log.")]
 CombineName = Annotated[Combine, Field(description="How messages and attention are combined: sum or concat.")]

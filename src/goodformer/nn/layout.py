@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch
 
+from goodformer.limits import check_pairs
+
 Squares = list[Tensor]
 """Values of all node pairs: one tensor (b, H, n, n) per bucket; row = target (query), column = source (key)."""
 
@@ -98,6 +100,7 @@ class Layout:
     @cached_property
     def buckets(self) -> list[Bucket]:
         """The buckets, by ascending width; layers without attention never ask for them."""
+        check_pairs(self.width)
         widths = bucket_widths(self.sizes.cpu().numpy())
         if len(widths) == 1:
             members = [torch.arange(self.num_graphs, device=self.sizes.device)]

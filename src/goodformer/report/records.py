@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from goodformer import files
 from goodformer.config.run import RunConfig
-from goodformer.engine.store import Run
+from goodformer.engine.store import RecordLine, Run, check_record
 from goodformer.errors import InputError
 
 Record = Mapping[str, Any]
@@ -28,10 +28,10 @@ def read_records(source: Path) -> list[Record]:
     """Return the records of a file or folder, one per run; the last line of a run wins."""
     records: dict[str, Record] = {}
     for path, record in read_lines(source):
-        if not isinstance(record, dict) or "id" not in record:
+        if not isinstance(record, dict) or not isinstance(record.get("id"), str):
             raise InputError(f"{path} contains a line that is not the record of a run; {ADVICE}.")
         if "kind" not in record:  # records of something other than training have a kind
-            records[record["id"]] = record
+            records[record["id"]] = check_record(record, path, RecordLine, ADVICE)
     return list(records.values())
 
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
+from goodformer.limits import check_pairs
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +52,7 @@ class Chunk:
     def dense(self) -> Floats:
         """Return one dense matrix per graph (b, n, n)."""
         n = self.size
+        check_pairs(n)
         links = self.adjacency.tocoo()
         stacked = np.zeros((len(self.nodes) // n, n, n))
         stacked[links.row // n, links.row % n, links.col % n] = 1.0

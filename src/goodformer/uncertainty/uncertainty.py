@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from goodformer import files
@@ -22,8 +22,8 @@ from goodformer.engine.weights import DERIVED, read_format, read_tensors, write_
 from goodformer.errors import InputError, check_name
 from goodformer.methods.base import SPREAD, Method, link, standardised
 from goodformer.settings import first_mistake
-from goodformer.spec import Task
-from goodformer.uncertainty.calibration import Scaling, calibrate, log_classes
+from goodformer.spec import REGRESSION, Task
+from goodformer.uncertainty.calibration import COLDEST, HOTTEST, Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, coverage, thresholds
 from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available
 from goodformer.uncertainty.intervals import (
@@ -211,7 +211,7 @@ class Uncertainty:
             difficulty=self.difficulty,
         )
         left_out = (set() if self.scaling.shift else {"shift"}) | (set() if self.task.measured else {"difficulty"})
-        files.write_json(place / DESCRIPTION, description.model_dump(mode="json", exclude=left_out))
+        files.write_json(place / DESCRIPTION, files.sealed(description.model_dump(mode="json", exclude=left_out)))
         return place
 
     @classmethod
@@ -224,6 +224,8 @@ class Uncertainty:
         missing = [name for name in ("reference", "conformity", "counts") if name not in tensors]
         if missing:
             raise InputError(f"{place / TENSORS} has no tensor {missing[0]}; {REPAIR}.")
+        if not _fitting(description.task, tensors):
+            raise InputError(f"{place / TENSORS} does not fit the task in {DESCRIPTION}; {REPAIR}.")
         return cls(
             description.task,
             Scaling(description.temperature, description.shift),
@@ -241,13 +243,15 @@ class Uncertainty:
 class _Description(BaseModel):
     """Content of ``sureness.json``."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     format: str
     version: int
     task: Task
-    temperature: float
+    temperature: float = Field(ge=COLDEST / 2, le=HOTTEST * 2)
     shift: tuple[float, ...] = ()
     score: str
-    alpha: float
+    alpha: float = Field(gt=0, lt=1)
     notes: tuple[str, ...]
     weights: str | None
     sha256: str
@@ -267,6 +271,21 @@ def learn_intervals(
         few, least = counted(int(counts.min()), "ID validation label"), round(1 / (1 - LEVEL)) - 1
         notes = (f"intervals of level {LEVEL:g} are unbounded: {few}, at least {least} needed.",)
     return difficulty, rows, counts, notes
+
+
+def _fitting(task: Task, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether the tensors of a file have the shapes that the task needs."""
+    reference, rows, counts = (tensors[name] for name in ("reference", "conformity", "counts"))
+    kinds = {"multiclass": (1, task.outputs), "binary": (task.outputs, 2), REGRESSION: (task.outputs, 1)}
+    each = kinds[task.kind]  # targets T, classes K
+    return (
+        reference.dim() == 1
+        and len(reference) > 0
+        and reference.is_floating_point()
+        and not bool(reference.isnan().any())
+        and tuple(rows.shape[:2]) == tuple(counts.shape) == each
+        and rows.dim() == 3
+    )
 
 
 def _check(score: str, alpha: float) -> DomainScore:

@@ -23,13 +23,11 @@ from goodformer.data.graphs import GraphSet, bounds, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.attributes import Attributes, has_own, node_names, own_features, warn_unread
 from goodformer.errors import InputError
+from goodformer.limits import check_limit, limit
 from goodformer.spec import Features, FeatureSpec
 
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
-
-MOST_CODES = 100_000
-"""Largest number of codes of a categorical feature: a model holds one vector per code."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +165,9 @@ def _single(x: Tensor | None) -> bool:
 
 def from_set(graphs: GraphSet, features: FeatureSpec | None, bare: bool) -> Collection:
     """Collect a set of graphs; ``bare`` means that nodes have no features."""
+    if len(graphs):
+        check_limit("nodes", int(graphs.sizes.max()), "a graph")
+        check_limit("edges", int(graphs.edge_ptr.diff().max()), "a graph")
     described = features
     if described is None:  # codes or measurements, as the graphs have them
         node = Features() if bare else _inferred(graphs.node["x"], "x")
@@ -243,10 +244,10 @@ def _inferred(values: Tensor, name: str) -> Features:
     """Return categorical features for integers, continuous ones for real numbers."""
     if values.is_floating_point():
         return Features.continuous(values.shape[1])
-    if values.numel() and (int(values.min()) < 0 or int(values.max()) >= MOST_CODES):
+    if values.numel() and (int(values.min()) < 0 or int(values.max()) >= limit("codes")):
         raise InputError(
             f"{name} contains integers from {int(values.min())} to {int(values.max())}, which cannot be codes; "
-            f"number codes from 0 and below {MOST_CODES:,}, or use real numbers."
+            f"number codes from 0 and below {limit('codes'):,}, or use real numbers."
         )
     largest = values.amax(0).tolist() if len(values) else [0] * values.shape[1]
     return Features.categorical(*(code + 1 for code in largest))

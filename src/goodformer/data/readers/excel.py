@@ -15,6 +15,7 @@ from goodformer.data.readers.source import reading
 from goodformer.data.readers.text import chunks, names_note, unique_names
 from goodformer.data.readers.values import plain_of
 from goodformer.errors import InputError
+from goodformer.limits import check_limit
 
 WORKBOOKS = (".xlsx", ".xlsm")
 
@@ -50,14 +51,21 @@ def _sheet(path: Path) -> Iterator[tuple[Any, int]]:
             f"reading {path} needs openpyxl; install it with pip install 'goodformer[excel]', or save the sheet as CSV."
         ) from None
     try:
-        with reading(path):
+        with reading(path), zipfile.ZipFile(path) as archive:
+            check_limit("bytes", sum(one.file_size for one in archive.infolist()), f"{path}, unpacked,")
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, ValueError, openpyxl.utils.exceptions.InvalidFileException):
+    except InputError:
+        raise
+    except Exception:  # openpyxl raises anything from KeyError to ParseError on a damaged workbook
         raise InputError(f"{path} is not an Excel workbook; save the sheet as .xlsx or CSV again.") from None
     try:
         if not book.worksheets:
             raise InputError(f"{path} has no sheet with cells; give a workbook with a table.")
         yield book.worksheets[0], len(book.worksheets)
+    except InputError:
+        raise
+    except Exception:  # openpyxl raises anything from KeyError to ParseError on a damaged sheet
+        raise InputError(f"the first sheet of {path} is damaged; save it as .xlsx or CSV again.") from None
     finally:
         book.close()
 

@@ -15,8 +15,9 @@ from torch_geometric.data import Data
 
 from goodformer.data.features import check_values
 from goodformer.data.graphs import both_ways
-from goodformer.data.readers.source import open_text, reading
+from goodformer.data.readers.source import lines_of, open_text, reading
 from goodformer.errors import InputError
+from goodformer.limits import check_limit
 from goodformer.spec import Features, FeatureSpec
 
 KEYS = ("edges", "num_nodes", "x", "edge_attr")
@@ -67,7 +68,7 @@ def read_lines(path: str | Path, strict: bool = True) -> Iterator[tuple[int, Any
     if not place.is_file():
         raise InputError(f"file {path} not found; give a file with one JSON graph per line.")
     with reading(path), open_text(place) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file, path), 1):
             if line.strip():
                 value = _parsed(line)
                 if strict and isinstance(value, NotJson):
@@ -78,9 +79,13 @@ def read_lines(path: str | Path, strict: bool = True) -> Iterator[tuple[int, Any
 def _parsed(line: str) -> Any:
     """Return the value of one line."""
     try:
-        return json.loads(line)
+        value = json.loads(line)
+        if "\\u" in line:
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        reason = "half a character, as in \\ud800" if isinstance(error, UnicodeEncodeError) else reason
         return NotJson(line.strip(), f'is not JSON ({reason}); write a graph as {{"edges": [[0, 1]]}}')
 
 
@@ -143,6 +148,7 @@ def _count(row: Mapping[str, Any], ends: Tensor, x: Tensor | None, where: str) -
     nodes = row.get("num_nodes", implied)
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
         raise InputError(f"{where} has num_nodes = {nodes!r}; a graph needs at least one node.")
+    check_limit("nodes", nodes, where)
     return nodes
 
 
@@ -151,6 +157,7 @@ def _ends(value: Any, where: str) -> Tensor:
     pairs = value if isinstance(value, list) else None
     if pairs is None or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise InputError(f"{where} has edges that are not pairs; write them as [[0, 1], [1, 2]].")
+    check_limit("edges", len(pairs), where)
     if not all(type(end) is int and 0 <= end < 2**31 for pair in pairs for end in pair):
         raise InputError(f"{where} has an edge end that is not a node number; number nodes from 0.")
     return torch.tensor(pairs, dtype=torch.long).view(-1, 2)
@@ -167,6 +174,7 @@ def table_of(value: Any, name: str, where: str) -> Tensor | None:
         raise InputError(f"{where} has {name} that is not a table of numbers; write one list per row.") from None
     if table.dim() != 2 and not (table.dim() == 1 and not len(table) and name == "edge_attr"):
         raise InputError(f"{where} has {name} that is not a list of rows; write one list of numbers per row.")
+    check_limit("columns", table[:1].numel(), f"{name} of {where}")
     return table
 
 

@@ -34,6 +34,7 @@ from goodformer.data.readers.text import (
 )
 from goodformer.data.readers.values import plain_of, text_of
 from goodformer.errors import InputError
+from goodformer.limits import check_limit
 from goodformer.spec import FeatureSpec
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
@@ -117,16 +118,10 @@ def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection
         for name, values in block.columns.items():
             columns.setdefault(name, []).extend(values)
         parts.append(block.collection)
+        check_limit("rows", sum(part.count for part in parts), where)
     if not parts:
         raise InputError(f"{where} contains no rows; give at least one.")
     return joined(parts), columns
-
-
-def check_apart(path: str | Path, out: str | Path, what: str) -> None:
-    """Raise an error if the output ``what`` (plural) would overwrite the input file."""
-    source, place = Path(path), Path(out)
-    if place.exists() and source.exists() and place.samefile(source):
-        raise InputError(f"the {what} would overwrite the input file {path}; choose another output file.")
 
 
 Read = Callable[[Path, str, int, FeatureSpec | None, str, int], Iterator[Block]]
@@ -212,16 +207,27 @@ def _parquet_parts(path: Path, size: int) -> Iterator[Columns]:
             yield {name: [] for name in header}
             for batch in file.iter_batches(batch_size=size):
                 yield {name: _values(batch.column(place)) for place, name in enumerate(header)}
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"cannot read {path} as Parquet ({reason}); write the file again.") from None
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise _not_parquet(path, error) from None
+
+
+def _not_parquet(path: Path, error: Exception) -> InputError:
+    """Return the error for a file that pyarrow cannot read."""
+    reason = str(error).partition("\n")[0].rstrip(".")[:200]
+    return InputError(f"cannot read {path} as Parquet ({reason}); write the file again.")
 
 
 def _parquet_names(path: Path) -> list[str]:
     """Return the names of the columns as they are."""
+    import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    names: list[str] = pq.read_schema(path).names
+    try:
+        names: list[str] = pq.read_schema(path).names
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _not_parquet(path, error) from None
     return names
 
 
@@ -231,7 +237,10 @@ def _values(column: Any) -> list[Any]:
 
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.string())  # Python has no nanoseconds
-    return [plain_of(value) for value in column.to_pylist()]
+    try:
+        return [plain_of(value) for value in column.to_pylist()]
+    except UnicodeDecodeError:  # Parquet does not check its text
+        return [plain_of(value) for value in column.cast(pa.large_binary()).to_pylist()]
 
 
 # Molecules and graphs -------------------------------------------------------------------------------------------------
@@ -284,9 +293,13 @@ def rough_count(path: str | Path) -> int | None:
     if not place.is_file() or form in excel.WORKBOOKS:
         return None
     if form == PARQUET:
+        import pyarrow as pa  # type: ignore[import-untyped]
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-        return int(pq.read_metadata(place).num_rows)
+        try:
+            return int(pq.read_metadata(place).num_rows)
+        except (pa.ArrowException, OSError):
+            return None
     mark = b"$$$$" if form == ".sdf" else b"\n"
     with reading(place), open_bytes(place) as file:
         found = sum(part.count(mark) for part in iter(lambda: file.read(2**20), b""))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from goodformer.data.molecule import FEATURES, featurise_blocks
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.source import open_bytes, reading
+from goodformer.data.readers.source import lines_of, open_bytes, reading
+from goodformer.limits import check_limit
 
 TITLE = "title"
 """Column with the title of each record, unless a property has the same name."""
@@ -35,13 +36,16 @@ class Record:
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file."""
     lines: list[bytes] = []
+    size, number = 0, 1
     with reading(path), open_bytes(path) as file:
-        for line in file:
+        for line in lines_of(file, path):
             if line.rstrip() == END:
                 yield _record(lines)
-                lines = []
+                lines, size, number = [], 0, number + 1
             else:
                 lines.append(line)
+                size += len(line)
+                check_limit("characters", size, f"{path} record {number}")
     if any(line.strip() for line in lines):  # the last record may lack its end
         yield _record(lines)
 

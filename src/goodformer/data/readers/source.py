@@ -9,10 +9,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, AnyStr, cast
 
 from goodformer.errors import InputError
+from goodformer.limits import check_limit, limit
 
 PACKED = ".gz"
 WINDOWS = "cp1252"
@@ -35,6 +37,18 @@ def open_text(path: Path) -> IO[str]:
     return io.TextIOWrapper(open_bytes(path), encoding=encoding_of(path), newline="")
 
 
+def lines_of(file: IO[AnyStr], path: str | Path) -> Iterator[AnyStr]:
+    """Yield the lines of an open file; a line that is longer than the limit raises an error before it is read whole."""
+    most = limit("characters")
+    for number in count(1):
+        line = file.readline(most + 1)
+        if not line:
+            return
+        if len(line) > most:
+            check_limit("characters", len(line), f"{path} line {number}")
+        yield line
+
+
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
     """Turn an error of the system or of the content into one sentence."""
@@ -45,7 +59,7 @@ def reading(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror or error}); check the path.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not valid UTF-16 text; save it as CSV UTF-8.") from None
+        raise InputError(f"{path} is not valid text; save it as CSV UTF-8.") from None
 
 
 def encoding_of(path: Path) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.data.readers.collection import Columns
-from goodformer.data.readers.source import encoding_note, form_of, open_text, reading
+from goodformer.data.readers.source import encoding_note, form_of, lines_of, open_text, reading
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
+from goodformer.limits import limit
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 TABLES = {**DELIMITERS, ".txt": "\t"}
@@ -19,8 +20,6 @@ TABLES = {**DELIMITERS, ".txt": "\t"}
 SMI = ".smi"
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """Field separators that are tried, whatever the suffix."""
-LONGEST_FIELD = 2**27
-"""Longest field in characters; Python's default is 2^17."""
 HEADINGS = frozenset(("smiles", "smi", "canonical_smiles", "canonicalsmiles", "isomeric_smiles", "structure", "mol"))
 """First words, in lower case, that show that the first line of a SMILES file is a heading."""
 NAME = "name"
@@ -77,13 +76,21 @@ def notes_on_text(path: Path, smiles: str) -> list[str]:
 
 def table_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
     """Yield the columns of a separated table, ``size`` rows at a time after an empty part."""
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    delimiter = _delimiter(path, wanted)
+    with reading(path), open_text(path) as file:
+        rows = _rows(lines_of(file, path), delimiter, path)
+        header = unique_names(next(rows, (0, []))[1], path)
+        for part in chain([[]], chunks(_fields(rows, len(header), path), size)):
+            yield {name: [row[place] or None for row in part] for place, name in enumerate(header)}
+
+
+def _rows(lines: Iterable[str], delimiter: str, path: Path, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of every row and the number of its last line."""
+    csv.field_size_limit(limit("characters"))  # Python's default is 2^17
+    reader = csv.reader(lines, delimiter=delimiter, strict=strict)
     try:
-        with reading(path), open_text(path) as file:
-            reader = csv.reader(file, delimiter=_delimiter(path, wanted), strict=True)
-            header = unique_names(next(reader, []), path)
-            for part in chain([[]], chunks(_fields(reader, len(header), path), size)):
-                yield {name: [row[place] or None for row in part] for place, name in enumerate(header)}
+        for row in reader:
+            yield reader.line_num, row
     except csv.Error as error:
         raise InputError(f"{path} line {reader.line_num} is not a valid row ({error}); correct its quotes.") from None
 
@@ -91,31 +98,31 @@ def table_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
 def _heading(path: Path, delimiter: str) -> list[str]:
     """Return the fields of the first line as they are."""
     with reading(path), open_text(path) as file:
-        return next(csv.reader(file, delimiter=delimiter), [])
+        return next(_rows(lines_of(file, path), delimiter, path, strict=False), (0, []))[1]
 
 
 def _delimiter(path: Path, wanted: str) -> str:
     """Return the separator: that of the suffix, unless only another one yields the wanted column or any columns."""
     with reading(path), open_text(path) as file:
-        line = file.readline()
+        line = next(lines_of(file, path), "")
     usual = TABLES[form_of(path)]
-    headers = {one: next(csv.reader([line], delimiter=one), []) for one in (usual, *SEPARATORS)}
+    headers = {one: next(_rows([line], one, path, strict=False), (0, []))[1] for one in (usual, *SEPARATORS)}
     having = [one for one, names in headers.items() if wanted in names]
     cutting = [one for one, names in headers.items() if len(names) > 1]
     return (having or cutting or [usual])[0]
 
 
-def _fields(reader: Any, width: int, path: Path) -> Iterator[list[str]]:
+def _fields(rows: Iterable[tuple[int, list[str]]], width: int, path: Path) -> Iterator[list[str]]:
     """Yield the fields of every row; empty lines are skipped unless the table has a single column."""
     number = 0
-    for read in reader:
+    for line, read in rows:
         row = read or [""] * (width == 1)
         if not row:
             continue
         number += 1
         if len(row) != width:
             raise InputError(
-                f"{path} row {number} (line {reader.line_num}) has {len(row)} fields but the first line has {width}; "
+                f"{path} row {number} (line {line}) has {len(row)} fields but the first line has {width}; "
                 "correct it, and quote fields that contain the separator."
             )
         yield row
@@ -129,7 +136,7 @@ def smi_parts(path: Path, size: int, wanted: str) -> Iterator[Columns]:
     The column of the SMILES is called as wanted. Empty lines are skipped.
     """
     with reading(path), open_text(path) as file:
-        lines = (line.strip() for line in file if line.strip())
+        lines = (line.strip() for line in lines_of(file, path) if line.strip())
         first = next(lines, None)
         if first is None:
             raise InputError(f"{path} is empty; write one SMILES per line.")

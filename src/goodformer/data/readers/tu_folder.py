@@ -14,12 +14,16 @@ from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.collection import Collection, Columns, from_set
+from goodformer.data.readers.source import lines_of, open_text, reading
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
+from goodformer.limits import check_limit
 from goodformer.spec import Features, FeatureSpec
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+WHOLE = b"0123456789+- \t\r\n\f\v"
+"""Characters of a file of integers."""
 INDICATOR = "_graph_indicator.txt"
 LABEL = "label"
 
@@ -74,7 +78,7 @@ def _values(folder: Path, prefix: str, count: int, features: Features | None) ->
     """Return node or edge features (N, F): codes, measurements, or both as measurements; None if there are none."""
     attributes = _optional(folder / f"{prefix}_attributes.txt", count)
     codes = _optional(folder / f"{prefix}_labels.txt", count)
-    if codes is not None and not np.array_equal(codes, np.floor(codes)):
+    if codes is not None and not (np.isfinite(codes) & (codes == np.floor(codes)) & (abs(codes) < 2**53)).all():
         raise InputError(f"{folder / f'{prefix}_labels.txt'} contains a code that is not an integer; correct it.")
     if attributes is None:
         return None if codes is None else torch.from_numpy(codes.astype(np.int64))
@@ -92,6 +96,8 @@ def _one_hot(codes: Tensor, width: int | None, path: Path) -> Tensor:
             f"{path} contains several columns or a negative code; write one code per line, numbered from 0."
         )
     columns = width if width is not None and width > 0 else int(codes.max()) + 1 if codes.numel() else 1
+    check_limit("columns", columns, f"{path}, as one-hot codes beside measurements,")
+    check_limit("cells", columns * len(codes), f"{path}, as one-hot codes beside measurements,")
     return torch.nn.functional.one_hot(codes[:, 0].clamp(max=columns - 1), columns).float()
 
 
@@ -99,7 +105,8 @@ def _labels(path: Path, count: int) -> Columns:
     """Return the graph labels as text."""
     if not path.is_file():
         return {}
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    with reading(path), open_text(path) as file:
+        lines = [line.strip() for line in lines_of(file, path) if line.strip()]
     if len(lines) != count:
         raise InputError(f"{path} has {len(lines)} labels for {count} graphs; write one per line.")
     return {LABEL: list(lines)}
@@ -118,7 +125,7 @@ def _optional(path: Path, count: int) -> Floats | None:
 def _numbers(path: Path) -> Floats:
     """Return the numbers of a file, separated by commas or blanks (lines, F)."""
     try:
-        text = path.read_text(encoding="utf-8").replace(",", " ")
+        text = path.read_bytes().decode("utf-8", "replace").replace(",", " ")
         values: Floats = np.loadtxt(text.splitlines(), ndmin=2) if text.strip() else np.empty((0, 1))
     except ValueError as error:
         raise InputError(f"{path} is not a table of numbers ({str(error).partition(';')[0]}); correct it.") from None
@@ -164,6 +171,8 @@ def whole_numbers(path: Path, columns: int) -> Ints:
         raise InputError(f"cannot read {path} ({error.strerror}); a folder in TU format must hold it.") from None
     lines = {number: line for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()}
     try:
+        if content.translate(None, WHOLE):
+            raise ValueError("not an integer")  # numpy would read 1.5 as 1
         values = np.array(content.split(), dtype=np.int64)
         if len(values) == columns * len(lines):
             return values.reshape(-1, columns)

@@ -140,7 +140,7 @@ class Split:
         """Read a file that `save` wrote."""
         try:
             value = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, ValueError) as error:
+        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or "not JSON"
             raise InputError(f"cannot read the split {path} ({reason}); give a saved split.") from None
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("splits") != list(SPLITS):

@@ -1,0 +1,130 @@
+"""Outputs that would destroy something, and models that are replaced whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from goodformer import files
+from goodformer.engine.store import MODEL, Run
+from goodformer.engine.weights import WEIGHTS
+from goodformer.errors import CannotWrite, InputError
+from goodformer.fitted import FittedModel
+from tests.apply.molecules import untrained, write_table
+from tests.cli.conftest import Command, cache, command  # noqa: F401
+
+QUICK = ["--target", "nitro", "--split", "random", "--epochs", "1", "--method", "erm", "--model", "gin"]
+QUICK += ["--set", "model.dim=16", "--no-baseline", "--quiet"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    write_table(tmp_path / "mine.csv", bad=False)
+    return untrained().save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("out", ["model/model.json", "model/weights.safetensors", "model/new/answers.csv", "mine.csv"])
+def test_predictions_do_not_replace_a_model_or_the_input(out: str, model: Path, command: Command) -> None:  # noqa: F811
+    kept = {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()}
+    answer = command("predict", model, "mine.csv", "-o", out)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "choose" in answer.err
+    assert {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()} == kept
+
+
+def test_explanations_do_not_go_into_a_model_or_a_run(model: Path, finished: Run, command: Command) -> None:  # noqa: F811
+    for folder in (model, finished.folder, finished.folder / "best"):
+        answer = command("explain", model, "mine.csv", "-o", folder)
+        assert answer.code == 2
+        assert "holds a model or a run" in answer.err
+    assert command("predict", model, "mine.csv", "-o", model.parent).code == 2
+
+
+def test_another_model_is_replaced_only_when_asked(tmp_path: Path, command: Command) -> None:  # noqa: F811
+    write_table(tmp_path / "mine.csv")
+    fit = ["fit", "mine.csv", *QUICK, "-o", "model"]
+    assert command(*fit).code == 0
+    first = (tmp_path / "model" / MODEL).read_bytes()
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    assert command(*fit).code == 0  # the same fit
+    refused = command(*fit, "--seed", "1")
+    assert refused.code == 2
+    assert "--overwrite" in refused.err
+    assert (tmp_path / "model" / MODEL).read_bytes() == first
+    assert command(*fit, "--seed", "1", "--overwrite").code == 0
+    assert (tmp_path / "model" / MODEL).read_bytes() != first
+    assert (tmp_path / "model" / "notes.txt").read_text() == "mine"
+
+
+def test_a_model_killed_while_it_is_replaced_is_the_old_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before every file that is put in place; what is left loads and answers like one of the two."""
+    old, new = untrained(), untrained(dim=24)
+    move, answers = os.replace, set()
+    for count in range(1, 20):
+        place = old.save(tmp_path / str(count) / "model")
+        seen = 0
+
+        def deadly(source: Path, target: Path) -> None:
+            nonlocal seen
+            seen += 1
+            if seen >= count:  # noqa: B023
+                raise KeyboardInterrupt
+            move(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", deadly)
+            try:
+                new.save(place)
+                break
+            except KeyboardInterrupt:
+                pass
+        answers.add(FittedModel.load(place).file.model["dim"])
+        assert {path.name for path in place.iterdir()} == {MODEL, WEIGHTS}
+    assert answers == {16, 24}
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_training(
+    tmp_path: Path,
+    command: Command,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_table(tmp_path / "mine.csv")
+    (tmp_path / "model").mkdir()
+    make = Path.mkdir
+
+    def refuse(self: Path, *words: object, **more: object) -> None:
+        if self.name == files.NEXT:
+            raise PermissionError(13, "Permission denied", str(self))
+        make(self, *words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    answer = command("fit", "mine.csv", *QUICK, "-o", "model")
+    assert answer.code == 2
+    assert "Permission denied" in answer.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_damaged_checksum_is_noticed_and_old_files_have_none() -> None:
+    value = {"a": 1, "b": [0.1, None]}
+    sealed = files.sealed(value)
+    assert files.unsealed(sealed, "it") == value
+    assert files.unsealed(value, "it") == value
+    for damaged in ({**sealed, "a": 2}, {"a": 1, "b": [0.1, None], "checksun": sealed["checksum"]}):
+        with pytest.raises(InputError, match="checksum"):
+            files.unsealed(damaged, "it")
+
+
+def test_a_full_disk_keeps_the_old_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {path: path.read_bytes() for path in model.iterdir()}
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CannotWrite, match="make room"):
+        untrained(dim=24).save(model)
+    assert {path: path.read_bytes() for path in model.iterdir()} == kept
