@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer, ExplainerAlgorithm, Explanation, ModelConfig
 from torch_geometric.explain.config import MaskType
 
+from goodformer.batch import Batch
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError, check_name
 from goodformer.explain.subgraph import Undirected
@@ -45,7 +45,8 @@ class WeightedMethod(nn.Module):
         """Return logits (B, C); ``x`` and ``edge_index`` are those of ``graphs``, and edges weigh 1 by default."""
         if edge_weight is None:
             edge_weight = torch.ones(edge_index.shape[1], device=edge_index.device)
-        precision = next(self.method.parameters()).dtype  # double on the CPU
+        weights = (*self.method.parameters(), *self.method.buffers())  # double on the CPU; a forest has buffers only
+        precision = next((value.dtype for value in weights if value.is_floating_point()), torch.float)
         return self.method.weighted_logits(graphs, edge_weight.to(precision)).float()
 
 

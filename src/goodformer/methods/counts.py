@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.methods.base import Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
@@ -90,6 +90,6 @@ class CountMethod(Method):
         if self.task.kind == "multiclass":
             direction = torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
         else:
-            direction = torch.where(logits > 0, 1.0, -1.0) / self.task.outputs
+            direction = torch.where(logits > 0, 1.0, -1.0).to(logits.dtype) / self.task.outputs
         _, terms = self.contributions(counts, direction)
         return self.model.spread(batch, terms.float())
