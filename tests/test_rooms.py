@@ -13,7 +13,7 @@ import goodformer
 
 SOURCE = Path(goodformer.__file__).parent
 
-BASE = {"errors", "settings", "registry", "spec"}
+BASE = {"errors", "settings", "registry", "spec", "batch"}
 DISK = BASE | {"files"}
 NAMES = {"data", "models", "methods"}
 MAY_IMPORT = {
@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "files": {"errors"},
     "registry": {"errors", "settings", "files"},
     "spec": {"errors"},
+    "batch": set(),
     "transforms": BASE,
     "data": DISK | {"transforms"},
     "nn": BASE,

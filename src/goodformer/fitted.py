@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
@@ -29,6 +28,8 @@ from goodformer.uncertainty.observe import observe_batch, sample
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from goodformer.data.readers.collection import Collection
 
 MEANING = "meaning"
@@ -346,6 +347,10 @@ class FittedModel:
 
     def _set_of(self, graphs: Sequence[Any]) -> GraphSet:
         """Return a list of graphs as a set, PyG graphs with all their attributes."""
+        if all(isinstance(graph, str) for graph in graphs):
+            return self.read(graphs).graphs
+        from torch_geometric.data import Data  # takes two seconds
+
         if not all(isinstance(graph, Data) for graph in graphs):
             return self.read(graphs).graphs
         from goodformer.data.readers.collection import check_given  # loads RDKit

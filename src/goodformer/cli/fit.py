@@ -66,7 +66,12 @@ def command(
     shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
     are fitted to the same rows; the report shows what they reach. The same command continues an interrupted fit.
     """
+    def watch(sentence: str) -> None:
+        if not quiet:
+            typer.echo(sentence, err=True)
+
     with output.working():
+        watch(f"reading {data} ...")
         from goodformer.apply.fit import OwnFile, fit_file
         from goodformer.config.run import Hardware
 
@@ -78,10 +83,6 @@ def command(
         def warn(sentence: str) -> None:
             shown.append(sentence)
             typer.echo(f"note: {sentence}", err=True)
-
-        def watch(sentence: str) -> None:
-            if not quiet:
-                typer.echo(sentence, err=True)
 
         report = fit_file(
             source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members

@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods import METHODS
 from goodformer.methods.base import SPREAD, Method, Prediction, class_scores
 from goodformer.methods.members import read_settings

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Batch
+
+from goodformer.batch import Batch
 
 Squares = list[Tensor]
 """Values of all node pairs: one tensor (b, H, n, n) per bucket; row = target (query), column = source (key)."""
