@@ -22,7 +22,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
 from goodformer.data.cache import checksum
 from goodformer.data.molecule import VERSION as READER
-from goodformer.data.readers.collection import Collection, collect
+from goodformer.data.readers.collection import Collection, collect, listed
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.splitters import make_split
@@ -36,7 +36,7 @@ Array = NDArray[Any]
 class GraphClassifier(ClassifierMixin, BaseEstimator):
     """A graph classifier for data that shift.
 
-    ``X`` is a sequence of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
+    ``X`` is a list, an array or a pandas column of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
     `explain` (which edges and atoms decide) and `domain_score` (how unlike the training graphs an input is).
 
     `fit` holds out two sets of graphs: a random one for calibration, and one that differs from the rest, as new
@@ -100,8 +100,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
                 NaN or None where a label is missing.
             env: The environment of each graph (a lab, a year, a batch), if known.
         """
-        _check_list(X)
-        collection = collect(list(X), None, self.standardise, named=(self.node_attributes, self.edge_attributes))
+        collection = collect(listed(X), None, self.standardise, named=(self.node_attributes, self.edge_attributes))
         if collection.rejected:
             first = collection.rejected[0]
             more = f" and {len(collection.rejected) - 1} more" if len(collection.rejected) > 1 else ""
@@ -260,14 +259,6 @@ def fingerprint(benchmark: Benchmark) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
-def _check_list(X: Sequence[Any]) -> None:
-    """Raise an error if ``X`` is one text or a table instead of a list."""
-    if isinstance(X, str) or hasattr(X, "columns"):
-        kind = "one text" if isinstance(X, str) else "a table with columns"
-        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that contains them.")
-
-
 def _readable(X: Sequence[Any], model: FittedModel) -> Collection:
     """Read the graphs of ``X`` as in training; raise if one cannot be read."""
-    _check_list(X)
     return model.read(X)

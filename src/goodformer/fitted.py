@@ -321,9 +321,9 @@ class FittedModel:
         Raises:
             InputError: An item cannot be read, or lacks the features that the model was trained with.
         """
-        from goodformer.data.readers.collection import collect  # loads RDKit
+        from goodformer.data.readers.collection import collect, listed  # loads RDKit
 
-        made = collect(list(items), self.features, self.standardise, self.attributes)
+        made = collect(listed(items), self.features, self.standardise, self.attributes)
         if made.rejected:
             first = made.rejected[0]
             more = f" and {len(made.rejected) - 1} more" if len(made.rejected) > 1 else ""

@@ -6,6 +6,7 @@ Letters: N nodes, E edges, G graphs, R rows of the source.
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,6 +76,26 @@ class Collection:
         names = None if self.names is None else tuple(self.names[place] for place in places.tolist())
         graphs = self.graphs.subset(places)
         return replace(self, graphs=graphs, rows=self.rows[places], molecules=molecules, names=names)
+
+
+def listed(X: Any) -> list[Any]:
+    """Return the items of a list, an array, or a pandas column or table with one column; missing values become None."""
+    if isinstance(X, str):
+        raise InputError("X is one text; give a list of SMILES or graphs.")
+    values = np.asarray(X, dtype=object) if hasattr(X, "columns") else X
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        if values.ndim != 2 or values.shape[1] != 1:
+            raise InputError(
+                f"X is a table of shape {values.shape}; give the column that contains the SMILES or graphs, "
+                "for example X['smiles']."
+            )
+        values = values[:, 0]
+    return [None if _missing(item) else item for item in values]
+
+
+def _missing(item: Any) -> bool:
+    """Return whether an item stands for a missing value: NaN, or pandas' NA, which equals nothing."""
+    return (isinstance(item, float) and math.isnan(item)) or type(item).__name__ == "NAType"
 
 
 def collect(
