@@ -36,8 +36,9 @@ Array = NDArray[Any]
 class GraphClassifier(ClassifierMixin, BaseEstimator):
     """A graph classifier for data that shift.
 
-    ``X`` is a list, an array or a pandas column of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
-    `explain` (which edges and atoms decide) and `domain_score` (how unlike the training graphs an input is).
+    ``X`` is a list, an array or a pandas column of SMILES, of PyG ``Data``, or of networkx graphs. Besides those of
+    scikit-learn there are the methods `explain` (which edges and atoms decide) and `domain_score` (how unlike the
+    training graphs an input is).
 
     `fit` holds out two sets of graphs: a random one for calibration, and one that differs from the rest, as new
     data will, to choose the epoch. If no environments are given, the groups of the split serve as environments:

@@ -9,26 +9,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
+from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
 from goodformer.config.members import with_members
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
+from goodformer.data.molecule import RDKIT
 from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
+from goodformer.engine import predictions
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
-from goodformer.engine.store import MODEL, Run
+from goodformer.engine.store import MODEL, PREDICTED, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.spec import SPLIT_NAMES
+from goodformer.uncertainty.calibration import measures
 
 STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
@@ -43,7 +49,7 @@ LEAST_AVERAGE = 10
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
-WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE))
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE, CARD))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -172,9 +178,12 @@ def fit_file(
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "baseline": baselines,
+            "calibration": calibration_on_test(fitted, run),
+            "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
         }
         report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(folder / REPORT, report)
+        files.write_text(folder / CARD, card(report))
         table.split.save(folder / SPLIT)
         (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
         if problems:
@@ -209,6 +218,22 @@ def fit_benchmark(
     check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
+
+
+def calibration_on_test(fitted: FittedModel, run: Run) -> dict[str, Any]:
+    """Return calibration errors on the test splits of a run, before and after calibration."""
+    entry, known = (run.summary or {}).get("predictions"), fitted.uncertainty
+    if not entry or known is None:
+        return {}
+    kept = predictions.read(run.folder / PREDICTED, entry["sha256"])
+    found = {}
+    for split in ("id_test", "test"):
+        y = torch.from_numpy(kept[split].y)
+        z, y = torch.from_numpy(kept[split].logits), y.float() if y.is_floating_point() else y.long()
+        if len(z):
+            scaled = known.scaling(z)
+            found[split] = {"before": measures(known.task, z, y), "after": measures(known.task, scaled, y)}
+    return found
 
 
 def check_splits(config: RunConfig, benchmark: Benchmark) -> None:

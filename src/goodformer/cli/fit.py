@@ -142,7 +142,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         typer.echo(report["distance"]["sentence"])
     output.problems(report)
     output.notes(report, shown)
-    typer.echo(f"model: {report['folder']}  (report.json, split.json)")
+    typer.echo(f"model: {report['folder']}  (card.md, report.json, split.json)")
     typer.echo(
         f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
     )
