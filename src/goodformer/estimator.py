@@ -47,7 +47,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     Args:
         method: Name of a method, see ``goodformer methods``.
         model: Name of a model; by default the one the method is published with.
-        preset: Name of a preset of the method.
+        preset: Name of a preset of the method; or a preset file, such as ``best.yaml`` of ``goodformer tune``, which
+            also names method and model.
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
@@ -74,7 +75,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         method: str = "goodformer",
         model: str | None = None,
         *,
-        preset: str = "default",
+        preset: str | Path = "default",
         settings: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         members: int | None = None,

@@ -38,7 +38,9 @@ def card(report: Mapping[str, Any]) -> str:
         "Limits": _bullets([*LIMITS, *report["notes"]]),
         "Settings and versions": _settings(report),
     }
-    targets = "; ".join(f"{target} ({' or '.join(map(str, of))})" for target, of in report["classes"].items())
+    targets = "; ".join(
+        f"{target} ({' or '.join(map(str, of))})" if of else target for target, of in report["classes"].items()
+    )
     title = f"# Model card: {', '.join(report['targets'])}"
     lead = f"{report['method']} on {report['model']}, fitted to {_files(report)}. It predicts {targets}."
     body = [f"## {name}\n\n{text}" for name, text in parts.items() if text]

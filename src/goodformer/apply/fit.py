@@ -18,6 +18,7 @@ from goodformer.apply.predict import LISTED, notes_on
 from goodformer.config.members import with_members
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
+from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
 from goodformer.data.molecule import RDKIT
@@ -103,7 +104,7 @@ def fit_file(
     out: str | Path,
     method: str = "goodformer",
     model: str | None = None,
-    preset: str = "default",
+    preset: str | Path = "default",
     overrides: Sequence[str] = (),
     seed: int = 0,
     runs: str | Path = "runs",
@@ -122,7 +123,7 @@ def fit_file(
         out: Folder of the fitted model.
         method: Name of a method.
         model: Name of a model; by default the one the method is published with.
-        preset: Preset of the method to start from.
+        preset: Preset of the method to start from, or a preset file, which also names method and model.
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
         seed: Seed of the run.
         runs: Folder of the runs.
@@ -197,12 +198,19 @@ def configure_fit(
     dataset: Mapping[str, Any],
     method: str,
     model: str | None,
-    preset: str,
+    preset: str | Path,
     seed: int,
     overrides: Sequence[str] = (),
     members: int | None = None,
 ) -> RunConfig:
-    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
+    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs.
+
+    If the preset is a file, such as the one that `goodformer.apply.tune.tune` writes, it names method and model, too.
+    """
+    if is_preset_file(preset):
+        method, model, preset, lines = read_preset(preset)
+        overrides = [*lines, *overrides]
+    preset = str(preset)
     if members is not None:
         method, overrides = with_members(method, members, overrides)
     plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
@@ -223,7 +231,7 @@ def fit_benchmark(
 def calibration_on_test(fitted: FittedModel, run: Run) -> dict[str, Any]:
     """Return calibration errors on the test splits of a run, before and after calibration."""
     entry, known = (run.summary or {}).get("predictions"), fitted.uncertainty
-    if not entry or known is None:
+    if not entry or known is None or known.task.kind not in ("binary", "multiclass"):
         return {}
     kept = predictions.read(run.folder / PREDICTED, entry["sha256"])
     found = {}

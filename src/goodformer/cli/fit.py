@@ -32,6 +32,10 @@ def command(
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
     model: options.Model = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="Preset of settings of the method.")] = "default",
+    preset_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Method, model and settings from a file, such as tuned/best.yaml."),
+    ] = None,
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
     epochs: Annotated[
@@ -85,8 +89,9 @@ def command(
             shown.append(sentence)
             typer.echo(f"note: {sentence}", err=True)
 
+        settings = preset_file or preset
         report = fit_file(
-            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members
+            source, out, method, model, settings, given, seed, runs, hardware, warn, baseline, watch, members
         )
     output.document(report) if as_json else _show(report, shown)
 
