@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "executors": DISK | {"config", "engine"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
+    "export": DISK | {"methods", "fitted", "uncertainty"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report"},
     "cli": None,
     "__init__": None,

@@ -225,7 +225,7 @@ class FittedModel:
         if self.precision is torch.double:
             self.method.double()
         else:
-            self._as_trained(self.method)
+            self.as_trained(self.method)
         return self
 
     @property
@@ -233,7 +233,7 @@ class FittedModel:
         """Type of the floating-point numbers in predictions, see `to`."""
         return torch.double if self.method.device.type == "cpu" else torch.float
 
-    def _as_trained(self, method: Method) -> Method:
+    def as_trained(self, method: Method) -> Method:
         """Give every weight the type that it had in training."""
         for name, value in _tensors(method):
             value.data = value.data.to(self._types[name])
@@ -306,7 +306,7 @@ class FittedModel:
         ready = self.prepare(graphs).in_precision(torch.float)
         if "y" not in ready.graph:
             raise InputError("the graphs have no labels; attach y to every graph, or use predict.")
-        return evaluate(self._as_trained(deepcopy(self.method)), ready, batch_size)
+        return evaluate(self.as_trained(deepcopy(self.method)), ready, batch_size)
 
     def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
         """Fit calibration, domain score and conformal sets to held-out graphs, see `Uncertainty.fit`."""

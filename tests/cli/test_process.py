@@ -22,6 +22,7 @@ COMMANDS = [
     ["fit"],
     ["tune"],
     ["predict"],
+    ["export"],
     ["datasets"],
     ["datasets", "list"],
     ["datasets", "show"],

@@ -19,6 +19,7 @@ from goodformer.cli import (
     datasets,
     evaluate,
     explain,
+    export,
     fit,
     methods,
     predict,
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Your own data": (split, fit, tune, predict, explain),
+    "Your own data": (split, fit, tune, predict, explain, export),
     "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():
