@@ -8,6 +8,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -31,6 +32,23 @@ FAST = {"method": "erm", "model": "gin", "settings": SMALL, "epochs": 12, "split
 def fitted() -> GraphClassifier:
     smiles, labels = molecules()
     return GraphClassifier(**FAST).fit(smiles, np.where(labels, "nitro", "none"))
+
+
+def test_columns_of_pandas_and_arrays_of_objects_are_read_like_lists(fitted: GraphClassifier) -> None:
+    smiles, labels = molecules()
+    table = pd.DataFrame({"smiles": smiles, "label": labels}, index=range(7, 7 + len(smiles)))
+    expected = fitted.predict_proba(smiles[:20])
+    some = table.iloc[:20]
+    array = np.array(smiles[:20], dtype=object)
+    for X in (some["smiles"], some[["smiles"]], some["smiles"].astype("string"), array, array[:, None]):
+        assert np.array_equal(fitted.predict_proba(X), expected)
+    small = GraphClassifier(**{**FAST, "epochs": 1}).fit(table[["smiles"]], table[["label"]])
+    assert list(small.classes_) == [0, 1]
+    assert len(fitted.model_.predict(some["smiles"])) == 20
+    with pytest.raises(InputError, match=r"shape \(20, 2\); give the column"):
+        fitted.predict(some)
+    with pytest.raises(InputError, match="item 1 "):
+        fitted.predict(pd.Series(["CCO", np.nan, pd.NA], dtype=object))
 
 
 def test_it_learns_what_decides_and_names_the_classes_as_given(fitted: GraphClassifier) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +17,8 @@ import goodformer
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DATA = (".yaml", ".typed", ".html", ".css", ".js", ".j2", ".svg")
+"""Suffixes of files in the package that are not code."""
 PINNED = {"runtime": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
 
@@ -95,3 +99,38 @@ def test_ci_runs_check_and_test() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert re.findall(r"^make (\w+)$", script.read_text(), re.MULTILINE) == ["check", "test"]
+
+
+def test_an_installed_wheel_fits_and_predicts(tmp_path: Path) -> None:
+    """Package data are complete: settings files are read from the installed copy, far from the checkout."""
+    source, target = tmp_path / "source", tmp_path / "installed"
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    build = ["-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(source)]
+    subprocess.run([sys.executable, *build], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target), str(wheel)]
+    subprocess.run([sys.executable, *install], check=True, capture_output=True)
+    data = {path.relative_to(ROOT / "src") for path in (ROOT / "src").rglob("*") if path.suffix in DATA}
+    assert data
+    assert not [path for path in data if not (target / path).is_file()]
+
+    own = {**os.environ, "PYTHONPATH": str(target), "GOODFORMER_CACHE": str(tmp_path / "cache")}
+    place = "import goodformer; print(goodformer.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", place], env=own, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.startswith(str(target))
+    fit = ["fit", str(ROOT / "examples" / "nitro.csv"), "--target", "nitro", "--method", "forest", "--no-baseline"]
+    for words in (fit, ["predict", "model", str(ROOT / "examples" / "new.csv")]):
+        done = subprocess.run(
+            [sys.executable, "-m", "goodformer", *words],
+            env=own,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 13

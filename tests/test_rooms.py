@@ -13,7 +13,7 @@ import goodformer
 
 SOURCE = Path(goodformer.__file__).parent
 
-BASE = {"errors", "limits", "settings", "registry", "spec"}
+BASE = {"errors", "limits", "settings", "registry", "spec", "batch"}
 DISK = BASE | {"files"}
 NAMES = {"data", "models", "methods"}
 MAY_IMPORT = {
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "files": {"errors"},
     "registry": {"errors", "settings", "files"},
     "spec": {"errors", "limits"},
+    "batch": set(),
     "transforms": BASE,
     "data": DISK | {"transforms"},
     "nn": BASE,
@@ -38,6 +39,7 @@ MAY_IMPORT = {
     "executors": DISK | {"config", "engine"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
+    "export": DISK | {"methods", "fitted", "uncertainty"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report"},
     "cli": None,
     "__init__": None,

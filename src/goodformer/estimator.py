@@ -23,7 +23,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
 from goodformer.data.cache import checksum
 from goodformer.data.molecule import VERSION as READER
-from goodformer.data.readers.collection import Collection, collect
+from goodformer.data.readers.collection import Collection, collect, listed
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.splitters import make_split
@@ -39,8 +39,9 @@ Array = NDArray[Any]
 class GraphEstimator(BaseEstimator):
     """What the estimators for graphs have in common.
 
-    ``X`` is a sequence of SMILES, of PyG ``Data``, or of networkx graphs. Besides scikit-learn's methods there are
-    `explain` (which edges and atoms decide) and `domain_score` (how unlike the training graphs an input is).
+    ``X`` is a list, an array or a pandas column of SMILES, of PyG ``Data``, or of networkx graphs. Besides those of
+    scikit-learn there are the methods `explain` (which edges and atoms decide) and `domain_score` (how unlike the
+    training graphs an input is).
 
     `fit` holds out two sets of graphs: a random one for calibration, and one that differs from the rest, as new
     data will, to choose the epoch. If no environments are given, the groups of the split serve as environments:
@@ -50,7 +51,8 @@ class GraphEstimator(BaseEstimator):
         method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of GOODFormer, a forest and a linear
             model for molecules and GOODFormer for other graphs.
         model: Name of a model; by default the one the method is published with.
-        preset: Name of a preset of the method; by default one that suits the graphs.
+        preset: Name of a preset of the method, by default one that suits the graphs; or a preset file, such as
+            ``best.yaml`` of ``goodformer tune``, which also names method and model.
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
@@ -78,7 +80,7 @@ class GraphEstimator(BaseEstimator):
         method: str = "auto",
         model: str | None = None,
         *,
-        preset: str | None = None,
+        preset: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         members: int | None = None,
@@ -104,8 +106,7 @@ class GraphEstimator(BaseEstimator):
             y: The labels; see the class.
             env: The environment of each graph (a lab, a year, a batch), if known.
         """
-        _check_list(X)
-        collection = collect(list(X), None, self.standardise, named=(self.node_attributes, self.edge_attributes))
+        collection = collect(listed(X), None, self.standardise, named=(self.node_attributes, self.edge_attributes))
         if collection.rejected:
             first = collection.rejected[0]
             more = f" and {len(collection.rejected) - 1} more" if len(collection.rejected) > 1 else ""
@@ -362,14 +363,6 @@ def fingerprint(benchmark: Benchmark) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
-def _check_list(X: Sequence[Any]) -> None:
-    """Raise an error if ``X`` is one text or a table instead of a list."""
-    if isinstance(X, str) or hasattr(X, "columns"):
-        kind = "one text" if isinstance(X, str) else "a table with columns"
-        raise InputError(f"X is {kind}; give a list of SMILES or graphs, or the column that contains them.")
-
-
 def _readable(X: Sequence[Any], model: FittedModel) -> Collection:
     """Read the graphs of ``X`` as in training; raise if one cannot be read."""
-    _check_list(X)
     return model.read(X)

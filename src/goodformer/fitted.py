@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer import files
 from goodformer.data.features import check_features
@@ -40,6 +39,8 @@ from goodformer.uncertainty.training_rows import (
 from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from goodformer.data.readers.collection import Collection
 
 MEANING = "meaning"
@@ -253,7 +254,7 @@ class FittedModel:
         if self.precision is torch.double:
             self.method.double()
         else:
-            self._as_trained(self.method)
+            self.as_trained(self.method)
         return self
 
     @property
@@ -261,7 +262,7 @@ class FittedModel:
         """Type of the floating-point numbers in predictions, see `to`."""
         return torch.double if self.method.device.type == "cpu" else torch.float
 
-    def _as_trained(self, method: Method) -> Method:
+    def as_trained(self, method: Method) -> Method:
         """Give every weight the type that it had in training."""
         for name, value in _tensors(method):
             value.data = value.data.to(self._types[name])
@@ -357,7 +358,7 @@ class FittedModel:
         ready = self.prepare(graphs).in_precision(torch.float)
         if "y" not in ready.graph:
             raise InputError("the graphs have no labels; attach y to every graph, or use predict.")
-        return evaluate(self._as_trained(deepcopy(self.method)), ready, batch_size)
+        return evaluate(self.as_trained(deepcopy(self.method)), ready, batch_size)
 
     def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
         """Fit calibration, domain score and conformal sets or intervals to held-out graphs, see `Uncertainty.fit`."""
@@ -419,9 +420,9 @@ class FittedModel:
         Raises:
             InputError: An item cannot be read, or lacks the features that the model was trained with.
         """
-        from goodformer.data.readers.collection import collect  # loads RDKit
+        from goodformer.data.readers.collection import collect, listed  # loads RDKit
 
-        made = collect(list(items), self.features, self.standardise, self.attributes)
+        made = collect(listed(items), self.features, self.standardise, self.attributes)
         if made.rejected:
             first = made.rejected[0]
             more = f" and {len(made.rejected) - 1} more" if len(made.rejected) > 1 else ""
@@ -445,6 +446,10 @@ class FittedModel:
 
     def _set_of(self, graphs: Sequence[Any]) -> GraphSet:
         """Return a list of graphs as a set, PyG graphs with all their attributes."""
+        if all(isinstance(graph, str) for graph in graphs):
+            return self.read(graphs).graphs
+        from torch_geometric.data import Data  # takes two seconds
+
         if not all(isinstance(graph, Data) for graph in graphs):
             return self.read(graphs).graphs
         from goodformer.data.readers.collection import check_given  # loads RDKit

@@ -17,6 +17,7 @@ from rdkit import Chem
 from sklearn.metrics import roc_auc_score
 
 from goodformer import cli
+from goodformer.apply.card import card
 from goodformer.apply.fit import fresh_folder
 from goodformer.cli.fit import _show
 from goodformer.data.splits.split import Split
@@ -303,3 +304,46 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
     assert shown.code == 0, shown.err
     assert shown.json["method"] == "blend"
     assert shown.json["fidelity"]["graphs"] == 3
+
+
+def test_the_card_states_data_metrics_calibration_and_versions(fitted: Fitted) -> None:
+    card, report = (fitted.folder / "card.md").read_text(), fitted.report
+    cells = {
+        row[0]: row[1:]
+        for line in card.splitlines()
+        if line.startswith("| ") and len(row := [cell.strip() for cell in line.strip("|").split("|")]) == 4
+    }
+    for split, name in SPLIT_NAMES.items():
+        assert cells[name][:2] == [str(report["counts"][split]), f"{report['splits'][split]['rocauc']:.3f}"]
+    assert "258 rows, 2 of them unreadable; 256 are used" in card
+    assert f"Epoch {report['selected_epoch']} of 2 was chosen: best on OOD validation." in card
+    assert f"torch {torch.__version__}" in card
+    for split in ("id_test", "test"):
+        errors = [f"{report['calibration'][split][when]['ece']:.3f}" for when in ("before", "after")]
+        assert f"| {SPLIT_NAMES[split]} | {' | '.join(errors)} |" in card
+
+
+def test_the_calibration_of_the_card_is_that_of_the_written_probabilities(fitted: Fitted, command: Command) -> None:
+    write_table(Path("mine.csv"))
+    assert command("predict", fitted.folder, "mine.csv", "-o", "answers.csv").code == 0
+    part = Split.load(fitted.folder / "split.json").part.tolist()
+    rows = [row for row, one in zip(rows_of(Path("answers.csv")), part, strict=True) if one == SPLITS.index("test")]
+    brier = sum((float(row["p_yes"]) - (row["nitro"] == "yes")) ** 2 for row in rows) / len(rows)
+    assert fitted.report["calibration"]["test"]["after"]["brier"] == pytest.approx(brier, abs=1e-4)
+
+
+def test_the_card_names_baselines_and_members() -> None:
+    splits = {split: {"rocauc": 0.75} for split in SPLITS}
+    report = {
+        "file": "a.csv", "files": [], "rows": 10, "unreadable": 0, "targets": ["y"], "classes": {"y": ["0", "1"]},
+        "standardise": "parent", "conflicts": 2, "split": "scaffold", "counts": dict.fromkeys(SPLITS, 2),
+        "distance": {}, "method": "blend", "model": "goodformer", "metric": "rocauc", "selection": "ood_val",
+        "selected_epoch": 1, "epochs": 1, "splits": splits, "seed": 3, "run": "r", "notes": ["val has only 2 rows."],
+        "baseline": {"best": "forest", "rows": {"forest": {"splits": {**splits, "test": {"rocauc": 0.25}}}}},
+        "members": [{"method": "erm", "seed": 3, "weight": 0.25}],
+    }  # fmt: skip
+    text = card(report)
+    assert "| OOD test | 2 | 0.750 | 0.250 | testing only |" in text
+    assert "erm seed 3 (0.25)" in text
+    assert "Val has only 2 rows." in text
+    assert "## Calibration" not in text

@@ -145,6 +145,20 @@ def test_what_a_record_holds_is_decided_by_settings_and_not_by_labels(tmp_path: 
     assert ["--test-chosen" in words for words in said] == [False, True]
 
 
+def test_the_estimate_follows_records_and_what_processes_need_besides_epochs(tmp_path: Path) -> None:
+    """Records expect 2 s and 20 s per epoch; the first method took 3 s, so the second is expected to take 30 s."""
+    made = [configure(BASIS, method, overrides=["training.epochs=4"]) for method in ("erm", "gsat")]
+    expected = {made[0].id: 8.0, made[1].id: 80.0}
+    assert Board(made, tmp_path, 1, expected).status([]).seconds_left == pytest.approx(88)
+    folder = tmp_path / made[0].folder_name
+    folder.mkdir()
+    (folder / "epochs.jsonl").write_text('{"epoch": 1, "seconds": 2.0, "eval_seconds": 1.0}\n')
+    board = Board(made, tmp_path, 1, expected)
+    assert board.status([]).seconds_left == pytest.approx(3 * 3 + 4 * 30)
+    board.around += [5.0, 7.0]
+    assert board.status([]).seconds_left == pytest.approx(3 * 3 + 4 * 30 + 2 * 6)
+
+
 def test_no_estimate_before_the_first_epoch(tmp_path: Path) -> None:
     assert Board([configure(BASIS, "erm")], tmp_path, 2).status([]).seconds_left is None
 

@@ -9,29 +9,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
+from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
 from goodformer.config.members import with_members
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
+from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
+from goodformer.data.molecule import RDKIT
 from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.labels import TaskChoice
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
+from goodformer.engine import predictions
 from goodformer.engine.run import check_method, train
 from goodformer.engine.selection import RULES
-from goodformer.engine.store import MODEL, Run
+from goodformer.engine.store import MODEL, PREDICTED, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, read_description
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
 from goodformer.spec import SPLIT_NAMES
 from goodformer.transforms.environments import MOLECULE
+from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.intervals import LEVEL
 from goodformer.uncertainty.training_rows import TRAINING
 
@@ -53,7 +60,7 @@ LEAST_AVERAGE = 10
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
-WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE))
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE, CARD))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -110,7 +117,7 @@ def fit_file(
     out: str | Path,
     method: str = AUTO,
     model: str | None = None,
-    preset: str | None = None,
+    preset: str | Path | None = None,
     overrides: Sequence[str] = (),
     seed: int = 0,
     runs: str | Path = "runs",
@@ -130,7 +137,8 @@ def fit_file(
         out: Folder of the fitted model.
         method: Name of a method, or ``auto``, see `choose_method`.
         model: Name of a model; by default the one the method is published with.
-        preset: Preset of the method to start from; by default see `choose_method`.
+        preset: Preset of the method to start from, or a preset file, which also names method and model; by default see
+            `choose_method`.
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
         seed: Seed of the run.
         runs: Folder of the runs.
@@ -194,9 +202,12 @@ def fit_file(
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "baseline": baselines,
+            "calibration": calibration_on_test(fitted, run),
+            "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
         }
         report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(new / REPORT, report)
+        files.write_text(new / CARD, card(report))
         table.split.save(new / SPLIT)
         if problems:
             with RowWriter(new / UNREADABLE, list(problems[0])) as writer:
@@ -216,13 +227,19 @@ def configure_fit(
     dataset: Mapping[str, Any],
     method: str,
     model: str | None,
-    preset: str | None,
+    preset: str | Path | None,
     seed: int,
     overrides: Sequence[str] = (),
     members: int | None = None,
 ) -> RunConfig:
-    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
-    method, preset = choose_method(benchmark, method, model, preset)
+    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs.
+
+    If the preset is a file, such as the one that `goodformer.apply.tune.tune` writes, it names method and model, too.
+    """
+    if preset is not None and is_preset_file(preset):
+        method, model, preset, lines = read_preset(preset)
+        overrides = [*lines, *overrides]
+    method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset))
     if members is not None:
         method, overrides = with_members(method, members, overrides)
     plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
@@ -261,6 +278,22 @@ def fit_benchmark(
     check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
+
+
+def calibration_on_test(fitted: FittedModel, run: Run) -> dict[str, Any]:
+    """Return calibration errors on the test splits of a run, before and after calibration."""
+    entry, known = (run.summary or {}).get("predictions"), fitted.uncertainty
+    if not entry or known is None or known.task.kind not in ("binary", "multiclass"):
+        return {}
+    kept = predictions.read(run.folder / PREDICTED, entry["sha256"])
+    found = {}
+    for split in ("id_test", "test"):
+        y = torch.from_numpy(kept[split].y)
+        z, y = torch.from_numpy(kept[split].logits), y.float() if y.is_floating_point() else y.long()
+        if len(z):
+            scaled = known.scaling(z)
+            found[split] = {"before": measures(known.task, z, y), "after": measures(known.task, scaled, y)}
+    return found
 
 
 def check_splits(config: RunConfig, benchmark: Benchmark) -> None:

@@ -20,6 +20,7 @@ from goodformer.cli import (
     datasets,
     evaluate,
     explain,
+    export,
     fit,
     methods,
     predict,
@@ -28,12 +29,13 @@ from goodformer.cli import (
     runs,
     split,
     train,
+    tune,
     uncertainty,
 )
 from goodformer.errors import InputError
 
 INTERRUPTED = 130
-TRAINING = ("quickstart", "train", "compare", "reproduce", "fit")
+TRAINING = ("quickstart", "train", "compare", "reproduce", "fit", "tune")
 """Commands that train, and so can continue from a checkpoint."""
 
 app = typer.Typer(
@@ -45,7 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Your own data": (split, fit, predict, explain),
+    "Your own data": (split, fit, tune, predict, explain, export),
     "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():

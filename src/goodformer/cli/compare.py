@@ -77,6 +77,7 @@ def command(
         from goodformer.engine.store import export_results
         from goodformer.report import compare
         from goodformer.report import suite as suites
+        from goodformer.report.pace import Paces
         from goodformer.report.paired import Shelf
         from goodformer.report.records import finished
 
@@ -97,8 +98,10 @@ def command(
 
             for data in {config.dataset["name"]: config.dataset for config in missing}.values():
                 load_benchmark(**data)  # missing data are one error, not one failure per run
+            paces = Paces(known.values())
+            expected = {one.id: seconds for one in missing if (seconds := paces.seconds(one)) is not None}
             with output.watching(quiet) as watch:
-                failures = local.complete(missing, runs, jobs, threads, watch)
+                failures = local.complete(missing, runs, jobs, threads, watch, expected)
             known = room.known_records(plan, runs, sources)
         if export:
             export_results(finished(plan.runs, runs), export, predictions)

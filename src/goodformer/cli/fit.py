@@ -49,6 +49,10 @@ def command(
         str | None,
         typer.Option(metavar="NAME", help="Preset of settings of the method; default: depends on the data."),
     ] = None,
+    preset_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Method, model and settings from a file, such as tuned/best.yaml."),
+    ] = None,
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run and of the split.")] = 0,
     epochs: Annotated[
@@ -87,7 +91,13 @@ def command(
     shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
     are fitted to the same rows; the report shows what they reach. The same command continues an interrupted fit.
     """
+
+    def watch(sentence: str) -> None:
+        if not quiet:
+            typer.echo(sentence, err=True)
+
     with output.working():
+        watch(f"reading {data} ...")
         from goodformer.apply.fit import OwnFile, fit_file
         from goodformer.config.run import Hardware
         from goodformer.data.readers.labels import TaskChoice
@@ -102,12 +112,9 @@ def command(
             shown.append(sentence)
             typer.echo(f"note: {sentence}", err=True)
 
-        def watch(sentence: str) -> None:
-            if not quiet:
-                typer.echo(sentence, err=True)
-
+        settings = preset_file or preset
         report = fit_file(
-            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members, overwrite
+            source, out, method, model, settings, given, seed, runs, hardware, warn, baseline, watch, members, overwrite
         )
     output.document(report) if as_json else _show(report, shown)
 
@@ -167,7 +174,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         typer.echo(report["distance"]["sentence"])
     output.problems(report)
     output.notes(report, shown)
-    typer.echo(f"model: {report['folder']}  (report.json, split.json)")
+    typer.echo(f"model: {report['folder']}  (card.md, report.json, split.json)")
     typer.echo(
         f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
     )

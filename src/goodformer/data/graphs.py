@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
-from torch_geometric.data import Batch, Data
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
 from goodformer.transforms.structure import Structure
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Indices = Sequence[int] | Tensor
 
@@ -24,11 +27,11 @@ GIVEN = "given"
 """Node attribute (N,): number of each node in the input, if nodes are stored in another order."""
 
 
-class GraphSet(Dataset[Data]):
+class GraphSet(Dataset["Data"]):
     """Graphs laid end to end: one tensor per attribute, and the start of each graph.
 
     Works as the data set of a `torch.utils.data.DataLoader` with ``collate_fn=lambda batch: batch``: a list of indices
-    becomes one PyG `Batch` (`__getitems__`).
+    becomes one `goodformer.batch.Batch` (`__getitems__`).
 
     Attributes:
         node: Node attributes (N, ...), e.g. ``x`` and encodings such as ``laplacian_8``.
@@ -87,6 +90,8 @@ class GraphSet(Dataset[Data]):
     def __getitem__(self, index: int) -> Data:
         if not -len(self) <= index < len(self):
             raise IndexError(f"graph {index} of {len(self)}")
+        from torch_geometric.data import Data  # takes two seconds
+
         index %= len(self)
         nodes = slice(int(self.node_ptr[index]), int(self.node_ptr[index + 1]))
         edges = slice(int(self.edge_ptr[index]), int(self.edge_ptr[index + 1]))
@@ -106,26 +111,11 @@ class GraphSet(Dataset[Data]):
         return (self[index] for index in range(len(self)))
 
     def batch(self, indices: Indices) -> Batch:
-        """Return the graphs at ``indices``, in that order, as one PyG batch."""
+        """Return the graphs at ``indices``, in that order, as one batch."""
         part = self.subset(indices)
-        count = len(part)
-        batch = Batch(_base_cls=Data)
-        for name, value in part.node.items():
-            batch[name] = value
-        for name, value in part.edge.items():
-            batch[EDGE_NAMES[name]] = part.edge_index if name == "index" else value
-        for name, value in part.graph.items():
-            batch[name] = value
-        batch.batch = torch.repeat_interleave(part.sizes)  # (N,)
-        batch.ptr = part.node_ptr  # (B + 1,)
-        # Where each graph lies, so that PyG's `get_example` and `to_data_list` work on the batch.
-        slices = dict.fromkeys(part.node, part.node_ptr)
-        slices |= {EDGE_NAMES[name]: part.edge_ptr for name in part.edge}
-        slices |= dict.fromkeys(part.graph, torch.arange(count + 1))
-        none = torch.zeros(count, dtype=torch.long)
-        batch._num_graphs, batch._slice_dict = count, slices
-        batch._inc_dict = {name: part.node_ptr[:-1] if name == "edge_index" else none for name in slices}
-        return batch
+        edge = {EDGE_NAMES[name]: value for name, value in part.edge.items()} | {"edge_index": part.edge_index}
+        where = {"batch": torch.repeat_interleave(part.sizes), "ptr": part.node_ptr}  # (N,), (B + 1,)
+        return Batch(**part.node, **edge, **part.graph, **where)
 
     def subset(self, indices: Indices) -> GraphSet:
         """Return the graphs at ``indices``, in that order."""
@@ -267,6 +257,8 @@ def _edge_dim(name: str) -> int:
 
 def _fields(data: Data, position: int) -> dict[str, Tensor]:
     """Return the checked attributes of one graph under the flat names of `GraphSet.tensors`."""
+    from torch_geometric.data import Data  # takes two seconds
+
     if not isinstance(data, Data):
         raise InputError(f"graph {position} is a {type(data).__name__}; give torch_geometric.data.Data objects.")
     fields = {"node/x": _node_features(data, position), "edge/index": _edges(data, position)}

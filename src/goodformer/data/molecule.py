@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process, get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,15 @@ from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
 from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GIVEN, GraphSet, bounds
 from goodformer.errors import InputError, check_name
 from goodformer.limits import LIMITS, VARIABLE, limit
 from goodformer.spec import Features, FeatureSpec
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Texts = Sequence[str | None]
 Column = tuple[Callable[[Any], int], int, Tensor | None]

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.data.graphs import GraphSet
 from goodformer.engine.batches import evaluation_batches
 from goodformer.engine.precision import edge_auc, graph_precision, node_scores
@@ -160,6 +159,8 @@ def rocauc(logits: NDArray[np.floating], y: NDArray[np.floating]) -> float | Non
 
     Classes (G,) of a multi-class task become targets, each class against the rest.
     """
+    from sklearn.metrics import roc_auc_score  # takes a second, which prediction does not need
+
     if y.ndim == 1:
         logits = logits - logits.max(-1, keepdims=True)
         logits = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

@@ -116,6 +116,8 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
                 progress.after_epoch(record)
                 if curves is not None:
                     curves.add(record)
+                if state.after_epoch is not None:
+                    state.after_epoch(state.epochs)
 
     sums = gather([float(weight.detach().double().sum()) for weight in state.method.parameters()])
     if any(other != sums[0] for other in sums):

@@ -14,7 +14,7 @@ from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Run
-from goodformer.engine.training import Training
+from goodformer.engine.training import AfterEpoch, Training
 from goodformer.engine.weights import MemberFile, ModelFile, load_weights
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
@@ -30,6 +30,7 @@ def train(
     root: str | Path = "runs",
     hardware: Hardware | None = None,
     benchmark: Benchmark | None = None,
+    after_epoch: AfterEpoch | None = None,
 ) -> Run:
     """Train, evaluate and record the run that a configuration describes.
 
@@ -42,13 +43,15 @@ def train(
         root: Folder that holds the run folders.
         hardware: Where to compute it; by default one CPU thread.
         benchmark: The data, if they are already loaded or have no name; by default loaded as the configuration says.
+        after_epoch: Called with the records of all epochs after each one is saved; what it raises stops the run, which
+            can then be continued. The members of a blend do not call it.
     """
     run = Run(Path(root) / config.folder_name)
     if run.finished:
         return run
     with run.locked(), own_randomness():
         if not run.finished:
-            _complete(run, config, hardware or Hardware(), benchmark)
+            _complete(run, config, hardware or Hardware(), benchmark, after_epoch)
     return run
 
 
@@ -70,7 +73,9 @@ def check_method(config: RunConfig, task: Task) -> None:
         check_task(one.method["name"], METHODS[one.method["name"]], task)
 
 
-def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None) -> None:
+def _complete(
+    run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None, after_epoch: AfterEpoch | None = None
+) -> None:
     """Train what is missing of a run and write its summary."""
     benchmark = given or load_benchmark(**config.dataset)
     method, file = build_method(config, benchmark)
@@ -80,7 +85,8 @@ def _complete(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark 
         complete_blend(run, config, hardware, benchmark, file)
         return
     ready = benchmark.with_encodings(method.encodings)
-    training = Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED)
+    watched = SPLITS if hardware.test_epochs else WATCHED
+    training = Training(config, ready, method, file, run.folder, watched, after_epoch)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run
     training.resume()
     if not training.done:

@@ -13,7 +13,7 @@ import math
 import shutil
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +35,8 @@ from goodformer.spec import SPLITS
 
 FORMAT, VERSION = "goodformer-training", 2
 NEXT = "best.next"
+AfterEpoch = Callable[[Sequence[dict[str, Any]]], None]
+"""What a caller does with the records of the epochs so far."""
 
 
 class TrainingDiverged(InputError):
@@ -51,6 +53,7 @@ class Training:
         file: How the method was built.
         folder: The run's folder.
         watched: Splits that are evaluated after every epoch.
+        after_epoch: Called with the records of all epochs after each one is saved; it may raise to stop the run.
     """
 
     average: WeightAverage
@@ -64,9 +67,10 @@ class Training:
         file: ModelFile,
         folder: Path,
         watched: Sequence[str] = SPLITS,
+        after_epoch: AfterEpoch | None = None,
     ) -> None:
         self.config, self.benchmark, self.method, self.file, self.folder = config, benchmark, method, file, folder
-        self.watched = tuple(watched)
+        self.watched, self.after_epoch = tuple(watched), after_epoch
         self.epochs: list[dict[str, Any]] = []
         self.cost: dict[str, Any] = {"wall_seconds": 0.0, "peak_memory_mb": 0.0}
         self.saved: dict[str, Any] = {}

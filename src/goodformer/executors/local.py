@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,12 @@ Watch = Callable[[Status], None]
 
 
 def complete(
-    configs: Sequence[RunConfig], root: Path, jobs: int = 2, threads: int = 1, watch: Watch | None = None
+    configs: Sequence[RunConfig],
+    root: Path,
+    jobs: int = 2,
+    threads: int = 1,
+    watch: Watch | None = None,
+    expected: Mapping[str, float] | None = None,
 ) -> dict[str, str]:
     """Train all unfinished runs; a run that fails does not stop the others.
 
@@ -70,11 +75,12 @@ def complete(
         jobs: Number of processes at a time.
         threads: Threads of each process.
         watch: Called several times a second, and once whenever a run has ended.
+        expected: Seconds of training of each run, by its id, as far as records of similar runs tell.
 
     Returns:
         The reason of each failed run, by its id.
     """
-    board = Board(configs, root, jobs)
+    board = Board(configs, root, jobs, expected)
     waiting = deque(config for one, config in board.configs.items() if one not in board.ended)
     running: list[Worker] = []
 
@@ -107,6 +113,7 @@ class Worker:
 
     def __init__(self, config: RunConfig, root: Path, scratch: Path, threads: int) -> None:
         self.config, self.root, self.errors = config, root, scratch / f"{config.id}.err"
+        self.started = time.monotonic()
         settings = scratch / f"{config.id}.json"
         settings.write_text(json.dumps(config.to_dict()), encoding="utf-8")
         with self.errors.open("wb") as errors:
@@ -179,18 +186,25 @@ class Board:
         configs: All runs.
         root: Folder of runs.
         jobs: Number of processes at a time.
+        expected: Seconds of training of each run, by its id, as far as records of similar runs tell.
     """
 
-    def __init__(self, configs: Sequence[RunConfig], root: Path, jobs: int) -> None:
+    def __init__(
+        self, configs: Sequence[RunConfig], root: Path, jobs: int, expected: Mapping[str, float] | None = None
+    ) -> None:
+        self.expected, self.around = dict(expected or {}), list[float]()
         self.configs, self.root, self.jobs = {config.id: config for config in configs}, root, jobs
         self.failures: dict[str, str] = {}
         self.seconds = {one: self._seconds(config) for one, config in self.configs.items()}
+        self.first = dict(self.seconds)
         self.ended = {one for one, config in self.configs.items() if Run(root / config.folder_name).finished}
 
     def note_end(self, worker: Worker) -> None:
         """Record the last epochs of a run, or why it failed."""
-        self.seconds[worker.config.id] = self._seconds(worker.config)
+        before = sum(self.first.get(worker.config.id, ()))
+        self.seconds[worker.config.id] = seconds = self._seconds(worker.config)
         self.ended.add(worker.config.id)
+        self.around.append(max(time.monotonic() - worker.started - (sum(seconds) - before), 0.0))
         if reason := worker.failure():
             self.failures[worker.config.id] = reason
 
@@ -215,19 +229,28 @@ class Board:
         )
 
     def _seconds_left(self, unfinished: Sequence[str]) -> float | None:
-        """Estimate the time left: an epoch takes as long as the mean of its method and model, or of all, so far."""
+        """Estimate the time left from the epochs so far.
+
+        An epoch takes as long as the mean of its method and model so far. Before there is one, it takes what records
+        expect, scaled by how much longer than expected other epochs took; without records, the mean of all so far. To
+        this comes what a process needs besides its epochs: to start, to load data and to measure the chosen weights.
+        """
         kinds = {one: (config.method["name"], config.model["name"]) for one, config in self.configs.items()}
         paces: dict[tuple[str, str], list[float]] = {}
         for one, seconds in self.seconds.items():
             paces.setdefault(kinds[one], []).extend(seconds)
         means = {kind: statistics.fmean(seconds) for kind, seconds in paces.items() if seconds}
-        if not means:
+        planned = {one: seconds / self.configs[one].training.epochs for one, seconds in self.expected.items()}
+        if not means and not planned:
             return None
-        usual = statistics.fmean(means.values())
-        left = [
-            (self.configs[one].training.epochs - len(self.seconds[one])) * means.get(kinds[one], usual)
-            for one in unfinished
-        ]
+        ratios = [means[kinds[one]] / pace for one, pace in planned.items() if kinds[one] in means and pace > 0]
+        scale = statistics.median(ratios) if ratios else 1.0
+        usual = statistics.fmean(means.values()) if means else scale * statistics.fmean(planned.values())
+        around = statistics.fmean(self.around) if self.around else 0.0
+        left = []
+        for one in unfinished:
+            pace = means.get(kinds[one], scale * planned[one] if one in planned else usual)
+            left.append((self.configs[one].training.epochs - len(self.seconds[one])) * pace + around)
         return max(sum(left) / self.jobs, max(left, default=0.0))
 
     def _seconds(self, config: RunConfig) -> list[float]:

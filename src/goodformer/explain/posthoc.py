@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer, ExplainerAlgorithm, Explanation, ModelConfig
 from torch_geometric.explain.config import MaskType
 
+from goodformer.batch import Batch
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError, check_name
 from goodformer.explain.subgraph import Undirected

@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
 from goodformer.spec import REGRESSION, Task

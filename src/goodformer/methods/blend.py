@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods import METHODS
 from goodformer.methods.base import ALL_TASKS, SPREAD, Method, Prediction, check_task, link
 from goodformer.methods.members import read_settings

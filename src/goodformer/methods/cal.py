@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods.base import Method, Prediction, losses, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.nn.attention import NEVER

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods.base import ALL_TASKS, Method, Prediction, losses, mean_loss
 from goodformer.methods.goodformer import intervene, intervention_variance
 from goodformer.models.base import GraphModel

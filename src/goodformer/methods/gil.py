@@ -9,8 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods.base import Method, Prediction, losses
 from goodformer.methods.environments import environment_means
 from goodformer.models.base import GraphModel

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods.base import ALL_TASKS, Method, Prediction, losses, mean_loss
 from goodformer.methods.imold import edge_share, share_distance
 from goodformer.models.base import GraphModel

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss
 from goodformer.models.base import GraphModel
 from goodformer.nn.extractor import EdgeExtractor

@@ -7,8 +7,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.methods.base import losses
 from goodformer.methods.environments import environment_means
 from goodformer.methods.erm import ERM

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from pydantic import Field
 from scipy.sparse import csr_matrix, hstack
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from goodformer.methods.counts import Array, CountMethod
@@ -112,6 +111,8 @@ class Linear(CountMethod):
         environments than folds, graphs are left out at random. A sample of many graphs has as many of each class as
         possible. Strengths are scaled to its size, so that the penalty per graph is the same.
         """
+        from sklearn.metrics import roc_auc_score
+
         random, total = np.random.default_rng(seed % 2**32), np.zeros(len(STRENGTHS))
         order = np.argsort([np.isnan(target).sum() for target in targets], kind="stable")
         for target in (targets[place] for place in order[:COLUMNS]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Self
 
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.nn.environments import EnvironmentFusion, environment_share
 from goodformer.nn.layout import Layout

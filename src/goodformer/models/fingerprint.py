@@ -7,8 +7,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.models.base import GraphModel
 from goodformer.nn.fingerprint import Balls, count, fold, signs
 from goodformer.spec import Encoding, FeatureSpec

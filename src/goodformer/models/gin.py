@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import (
     AggregationName,

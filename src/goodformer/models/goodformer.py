@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import (
     AggregationName,

@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
 from goodformer.models.settings import (

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.spec import Encoding, Features, FeatureSpec
 

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.limits import check_pairs
 
 Squares = list[Tensor]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
-from scipy.stats import chi2
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -74,6 +72,9 @@ def fit_shift(task: Task, logits: Tensor, y: Tensor) -> Scaling | None:
     per target, or per class but one, so it is used only where a likelihood-ratio test at `SIGNIFICANT` prefers it to
     the temperature alone. A target with fewer than `FEWEST_EACH` labels of one of its classes has none.
     """
+    from scipy.optimize import minimize  # needed to fit only, and takes a second
+    from scipy.stats import chi2
+
     z, labels = logits.double(), y.double() if y.is_floating_point() else y
     known = int((~labels.isnan()).sum())
     if task.kind == "multiclass":
@@ -146,6 +147,8 @@ def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
 
 def _minimum(risk: Callable[[float], float], low: float, high: float) -> float:
     """Return where a convex function is smallest; a result close to the lower bound becomes that bound."""
+    from scipy.optimize import minimize_scalar
+
     options = {"xatol": 1e-9, "maxiter": 200}
     found = float(minimize_scalar(risk, bounds=(low, high), method="bounded", options=options).x)
     return low if found < low + 1e-3 else found

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.covariance import ledoit_wolf
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -81,6 +79,8 @@ def learn_mahalanobis(task: Task, seen: Seen) -> State:
 
     Ledoit-Wolf shrinkage makes the covariance invertible.
     """
+    from sklearn.covariance import ledoit_wolf  # needed to fit only, and takes a second
+
     x = _embedding(seen)
     labels = seen.y if task.kind == "multiclass" and seen.y is not None else torch.zeros(len(x), dtype=torch.long)
     _, group = labels.unique(return_inverse=True)
@@ -181,6 +181,8 @@ def detection(usual: Tensor, unusual: Tensor) -> dict[str, float | None]:
     """Return ``auroc`` and ``fpr95``, the share of usual graphs flagged where 95 % of the unusual ones are."""
     if not (len(usual) and len(unusual) and bool(torch.cat((usual, unusual)).isfinite().all())):
         return {"auroc": None, "fpr95": None}
+    from sklearn.metrics import roc_auc_score
+
     truth = np.repeat([0, 1], [len(usual), len(unusual)])
     bar = unusual.sort(descending=True).values[math.ceil(0.95 * len(unusual)) - 1]
     return {

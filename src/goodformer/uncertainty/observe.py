@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch
 
+from goodformer.batch import Batch
 from goodformer.data.graphs import GraphSet
 from goodformer.engine.evaluate import infer
 from goodformer.engine.seeds import derive_seed

@@ -9,17 +9,19 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.readers.json_lines import table_of
 from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Data
 
 OWN = {"node": "x", "edge": "edge_attr"}
 """Attributes that hold finished features; if graphs have them, others are ignored."""
@@ -143,6 +145,8 @@ def warn_unread(graphs: Iterable[nx.Graph]) -> None:
 
 def structure(graph: nx.Graph) -> Data:
     """Return nodes in their order and edges as given, without features."""
+    from torch_geometric.data import Data
+
     place = {node: number for number, node in enumerate(graph)}
     ends = [(place[u], place[v]) for u, v in graph.edges()]
     index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T

@@ -6,17 +6,16 @@ Letters: N nodes, E edges, G graphs, R rows of the source.
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet, bounds, each_way_once
@@ -25,6 +24,10 @@ from goodformer.data.readers.attributes import Attributes, has_own, node_names, 
 from goodformer.errors import InputError
 from goodformer.limits import check_limit, limit
 from goodformer.spec import Features, FeatureSpec
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Data
 
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
@@ -73,6 +76,26 @@ class Collection:
         return replace(self, graphs=graphs, rows=self.rows[places], molecules=molecules, names=names)
 
 
+def listed(X: Any) -> list[Any]:
+    """Return the items of a list, an array, or a pandas column or table with one column; missing values become None."""
+    if isinstance(X, str):
+        raise InputError("X is one text; give a list of SMILES or graphs.")
+    values = np.asarray(X, dtype=object) if hasattr(X, "columns") else X
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        if values.ndim != 2 or values.shape[1] != 1:
+            raise InputError(
+                f"X is a table of shape {values.shape}; give the column that contains the SMILES or graphs, "
+                "for example X['smiles']."
+            )
+        values = values[:, 0]
+    return [None if _missing(item) else item for item in values]
+
+
+def _missing(item: Any) -> bool:
+    """Return whether an item stands for a missing value: NaN, or pandas' NA, which equals nothing."""
+    return (isinstance(item, float) and math.isnan(item)) or type(item).__name__ == "NAType"
+
+
 def collect(
     items: Sequence[str | Data | nx.Graph | None],
     features: FeatureSpec | None = None,
@@ -108,7 +131,7 @@ def collect(
     kind = _kind(items)
     if kind is str:
         return from_smiles(items, features, standardise=standardise)  # type: ignore[arg-type]
-    if kind is not nx.Graph:
+    if kind.__name__ == "Data":
         return from_data(items, features)  # type: ignore[arg-type]
     names = tuple(tuple(node_names(graph)) for graph in items)
     bare = features is not None and attributes is None
@@ -139,6 +162,8 @@ def check_molecular(features: FeatureSpec | None, what: str) -> None:
 
 def from_data(graphs: Sequence[Data], features: FeatureSpec | None = None) -> Collection:
     """Collect PyG graphs."""
+    from torch_geometric.data import Data
+
     check_given(graphs, features)
     bare = not any(isinstance(graph, Data) and graph.x is not None for graph in graphs)
     return from_set(GraphSet.from_list([_only_structure(graph, features) for graph in graphs]), features, bare)
@@ -148,6 +173,8 @@ def check_given(graphs: Sequence[Data], features: FeatureSpec | None) -> None:
     """Raise an error if a graph lacks the features that a model was trained with; warn if it has others."""
     if features is None:
         return
+    from torch_geometric.data import Data
+
     read = [graph for graph in graphs if isinstance(graph, Data)]
     for place, graph in enumerate(read):
         for name, spec, count in (("x", features.node, graph.num_nodes), ("edge_attr", features.edge, graph.num_edges)):
@@ -216,6 +243,11 @@ def _kind(items: Sequence[Any]) -> type:
     """Return the common kind of all items."""
     if not len(items):
         raise InputError("the input is empty; pass at least one SMILES, PyG graph or networkx graph.")
+    if all(item is None or isinstance(item, str) for item in items):
+        return str
+    import networkx as nx
+    from torch_geometric.data import Data  # takes two seconds
+
     kinds = [next((kind for kind in (str, Data, nx.Graph) if isinstance(item, kind)), None) for item in items]
     found = [kind or (str if item is None else None) for kind, item in zip(kinds, items, strict=True)]
     for place, kind in enumerate(found):
@@ -231,6 +263,8 @@ def _kind(items: Sequence[Any]) -> type:
 
 def _only_structure(graph: Data, features: FeatureSpec | None) -> Data:
     """Return the parts of a PyG graph that are read; edge features only if a model reads them."""
+    from torch_geometric.data import Data
+
     if not isinstance(graph, Data):
         return graph  # `GraphSet.from_list` raises the error
     wanted = features is None or features.edge.kind != "constant"

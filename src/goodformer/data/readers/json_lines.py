@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.features import check_values
 from goodformer.data.graphs import both_ways
@@ -19,6 +18,9 @@ from goodformer.data.readers.source import lines_of, open_text, reading
 from goodformer.errors import InputError
 from goodformer.limits import check_limit
 from goodformer.spec import Features, FeatureSpec
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 KEYS = ("edges", "num_nodes", "x", "edge_attr")
 """Keys of a graph; every other key is a column of the row."""
@@ -119,6 +121,8 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
         features: Expected node and edge features; by default those of the mapping.
         where: Where the mapping comes from, for messages.
     """
+    from torch_geometric.data import Data
+
     check_keys(row, where)
     if "edges" not in row:
         raise InputError(f"{where} is not a graph; write it as {EXAMPLE}.")

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch_geometric.data import Data
 
 from goodformer.data.molecule import Rejected
 from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
@@ -21,6 +20,9 @@ from goodformer.data.readers.json_lines import NotJson, check_keys, columns_of, 
 from goodformer.data.readers.values import plain_of, text_of
 from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Lines = Sequence[tuple[int, Any]]
 LARGEST = 2**63
@@ -152,6 +154,8 @@ def _alike(graphs: list[Data]) -> list[Data]:
 
 def _none(features: FeatureSpec | None) -> Collection:
     """Return an empty collection with these features."""
+    from torch_geometric.data import Data
+
     spec = features or FeatureSpec()
     attr = None if spec.edge.kind == "constant" else torch.zeros(0, len(spec.edge.sizes))
     blank = Data(torch.ones(1, max(len(spec.node.sizes), 1)), torch.zeros(2, 0, dtype=torch.long), attr)

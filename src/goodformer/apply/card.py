@@ -1,0 +1,116 @@
+"""The model card that `fit` writes beside a model: the facts of ``report.json`` for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from goodformer.data.readers.values import counted
+from goodformer.engine.selection import describe_selection
+from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+
+CARD = "card.md"
+USES = {
+    "train": "training",
+    "id_val": "calibration of probabilities, domain score",
+    "id_test": "testing only",
+    "val": "choice of the epoch",
+    "test": "testing only",
+}
+"""What each split is used for."""
+LIMITS = (
+    "Probabilities are calibrated for rows like ID validation. Under a shift they are usually overconfident.",
+    "Rows that `predict` marks as `outside` are unlike the training rows; do not trust their answers.",
+    "Edge scores show what the model uses, not what causes the label.",
+)
+
+
+def card(report: Mapping[str, Any]) -> str:
+    """Return the model card as Markdown.
+
+    Args:
+        report: The content of ``report.json``.
+    """
+    parts = {
+        "Data": _data(report),
+        "Metrics": _metrics(report),
+        "Calibration": _calibration(report),
+        "Limits": _bullets([*LIMITS, *report["notes"]]),
+        "Settings and versions": _settings(report),
+    }
+    targets = "; ".join(
+        f"{target} ({' or '.join(map(str, of))})" if of else target for target, of in report["classes"].items()
+    )
+    title = f"# Model card: {', '.join(report['targets'])}"
+    lead = f"{report['method']} on {report['model']}, fitted to {_files(report)}. It predicts {targets}."
+    body = [f"## {name}\n\n{text}" for name, text in parts.items() if text]
+    return "\n\n".join([title, lead, *body]) + "\n"
+
+
+def _files(report: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}`" for name in [one[1] for one in report["files"]] or [report["file"]])
+
+
+def _data(report: Mapping[str, Any]) -> str:
+    """Return how many rows were read, what was left out, and how they were split."""
+    used = sum(report["counts"].values())
+    facts = [
+        f"{counted(report['rows'], 'row')}, {report['unreadable']} of them unreadable; {used} are used.",
+        f"Split by {report['split']}: {report['distance'].get('sentence') or 'test rows resemble training rows.'}",
+    ]
+    if report["standardise"] != "none":
+        facts.append(f"Molecules are standardised ({report['standardise']}) before they are read.")
+    if report["conflicts"]:
+        facts.append(f"{counted(report['conflicts'], 'molecule')} occur with different labels.")
+    return _bullets(facts)
+
+
+def _metrics(report: Mapping[str, Any]) -> str:
+    """Return the metric of the model and of the baselines on each split, and how the epoch was chosen."""
+    metric, baselines = report["metric"], (report["baseline"] or {"rows": {}})["rows"]
+    columns = {report["method"]: report["splits"], **{name: one["splits"] for name, one in baselines.items()}}
+    rows = [
+        [name, report["counts"][split], *(_number(of[split].get(metric)) for of in columns.values()), USES[split]]
+        for split, name in SPLIT_NAMES.items()
+    ]
+    rule = describe_selection(report["selection"], report["splits"], metric)
+    chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}."
+    if members := report.get("members"):
+        each = ", ".join(f"{one['method']} seed {one['seed']} ({one['weight']:.2f})" for one in members)
+        chosen = f"Members and their weights, learnt on OOD validation: {each}."
+    heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "used for"]
+    others = f" Baselines on the same rows: {' and '.join(baselines)}." if baselines else " No baseline was fitted."
+    return f"{_table(heads, rows)}\n\n{chosen}{others}"
+
+
+def _calibration(report: Mapping[str, Any]) -> str:
+    """Return the calibration error on the test splits, before and after calibration."""
+    measured = report.get("calibration") or {}
+    rows = [
+        [SPLIT_NAMES[split], *(_number(one[when][name]) for name in ("ece", "brier") for when in ("before", "after"))]
+        for split, one in measured.items()
+    ]
+    heads = ["split", *(f"{name} {when}" for name in ("ECE", "Brier score") for when in ("before", "after"))]
+    note = "ECE: expected calibration error, 0 is best. Calibration is fitted to ID validation."
+    return f"{_table(heads, rows)}\n\n{note}" if rows else ""
+
+
+def _settings(report: Mapping[str, Any]) -> str:
+    """Return seed, run and versions; ``config.json`` of the run holds every setting."""
+    versions = ", ".join(f"{name} {of}" for name, of in (report.get("versions") or {}).items() if of)
+    facts = [f"Seed {report['seed']}, run `{report['run']}`, which holds all settings in `config.json`.", versions]
+    return _bullets(fact for fact in facts if fact)
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line[:1].upper()}{line[1:]}" for line in lines)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table."""
+    lines = [list(heads), ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,339 @@
+"""Search for the settings of a method on a user's file, judged on the split that selects epochs.
+
+A search is an Optuna study in a folder, so it can be stopped and continued, and several processes can work on one
+search. The test splits take no part in it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goodformer import files
+from goodformer.apply.fit import OwnFile, check_splits, configure_fit
+from goodformer.config.run import Hardware, RunConfig, parse_assignment
+from goodformer.config.search import Range, lines_of, search_space, value_of, write_preset
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.readers.values import counted
+from goodformer.engine.run import train
+from goodformer.engine.selection import RULES
+from goodformer.engine.training import TrainingDiverged
+from goodformer.errors import InputError
+from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+
+if TYPE_CHECKING:
+    import optuna
+
+STUDY, BEST, REPORT, PICTURE, RUNS = "study.log", "best.yaml", "search.json", "search.png", "runs"
+"""Files of a search in its folder, and the folder of its runs."""
+NAME = "goodformer"
+STARTUP = 5
+"""Finished trials before the first one is pruned."""
+LOWER_IS_BETTER = frozenset(("rmse",))
+INTERRUPTED, CONTINUES, DIVERGED = "interrupted", "continues", "diverged"
+"""Attributes of trials: stopped by the user, the trial that is continued, and the loss was not finite."""
+Reporter = Callable[[int, float], None]
+"""Called with the number of an epoch and its validation score; what it raises ends the trial."""
+Watch = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is tuned.
+
+    Attributes:
+        source: The data.
+        method: Name of a method.
+        model: Name of a model; by default the one the method is published with.
+        preset: Preset of the method that a search starts from.
+        overrides: Settings that all trials share, ``part.setting=value``.
+        seed: Seed of all runs and of the search.
+        runs: Folder of the runs.
+        hardware: Where to compute.
+    """
+
+    source: OwnFile
+    method: str = "goodformer"
+    model: str | None = None
+    preset: str = "default"
+    overrides: tuple[str, ...] = ()
+    seed: int = 0
+    runs: Path = Path(RUNS)
+    hardware: Hardware = field(default_factory=lambda: Hardware(progress=False, test_epochs=False))
+
+    def config(self, settings: Mapping[str, Any] | None = None) -> RunConfig:
+        """Return the run of a trial; without settings that of the preset. The user's settings win over the trial's."""
+        lines = [*lines_of(settings or {}), *self.overrides]
+        chosen = (self.method, self.model, self.preset, self.seed, lines)
+        return configure_fit(loaded(self.source), self.source.dataset, *chosen)
+
+    def space(self) -> dict[str, Range]:
+        """Return what is varied: the ranges of method and model, without the settings that the user fixed."""
+        fixed = {line.partition("=")[0].strip() for line in self.overrides}
+        space = {name: one for name, one in search_space(self.config()).items() if name not in fixed}
+        if not space:
+            raise InputError(f"nothing is left to tune for method {self.method}; leave out some --set options.")
+        return space
+
+
+@lru_cache(maxsize=1)
+def loaded(source: OwnFile) -> Benchmark:
+    """Return the data of a search, read once per process."""
+    return source.load().benchmark()
+
+
+def objective(settings: Mapping[str, Any], report: Reporter, search: Search) -> float:
+    """Train one run and return its score on the split that selects the epoch, at the selected epoch.
+
+    A plain function of values that can be pickled, so that any executor can call it. A run that was stopped before
+    continues from its last epoch.
+
+    Args:
+        settings: Values of the settings that are varied, by names such as ``training.learning_rate``.
+        report: Called after every epoch; what it raises ends the run.
+        search: What is tuned.
+    """
+    config, benchmark, reported = search.config(settings), loaded(search.source), 0
+    split, metric = judged_by(config), benchmark.task.metric
+
+    def after_epoch(epochs: Sequence[Mapping[str, Any]]) -> None:
+        nonlocal reported
+        new, reported = epochs[reported:], len(epochs)
+        for epoch in new:
+            if (score := epoch[split].get(metric)) is not None:
+                report(epoch["epoch"], score)
+
+    run = train(config, search.runs, search.hardware, benchmark, after_epoch)
+    score = (run.summary or {})["splits"][split].get(metric)
+    if score is None:
+        raise InputError(
+            f"{METRIC_NAMES[metric]} is not defined on {SPLIT_NAMES[split]} ({split}); choose another split."
+        )
+    return float(score)
+
+
+def judged_by(config: RunConfig) -> str:
+    """Return the split whose metric judges a trial: the one that selects the epoch, never a test split."""
+    return RULES[config.training.selection] or "val"
+
+
+def tune(search: Search, out: str | Path, trials: int = 30, watch: Watch | None = None) -> dict[str, Any]:
+    """Search until a study has so many finished trials, and write the best settings found.
+
+    Args:
+        search: What is tuned; its runs are stored below ``out``.
+        out: Folder of the search. A search that is there and has the same task is continued.
+        trials: Finished trials of the whole search, those of earlier calls and of other processes included.
+        watch: Called with a sentence after every trial.
+
+    Returns:
+        The content of ``search.json``: the best trials, the importance of each setting, and the files.
+    """
+    folder = Path(out)
+    search = replace(search, runs=folder / RUNS)
+    config = search.config()
+    check_splits(config, loaded(search.source))
+    space = search.space()
+    files.make_folder(folder)
+    study = open_study(search, folder / STUDY)
+    _enqueue(study, config, space)
+    try:
+        while len(finished(study)) < trials:
+            _one_trial(study, search, space, config.training.epochs, watch)
+    finally:  # also if the user stops the search
+        report = summarise(study, search, folder, space)
+    return report
+
+
+def open_study(search: Search, path: Path) -> optuna.Study:
+    """Return the study in a file, which is made if it is missing; refuse one of another task."""
+    try:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+    except ImportError:
+        raise InputError("the search needs Optuna; install it with: pip install 'goodformer[tune]'.") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    metric = loaded(search.source).task.metric
+    task = {**search.source.dataset, "method": search.method, "model": search.model, "preset": str(search.preset)}
+    task = json.loads(json.dumps({**task, "set": list(search.overrides), "seed": search.seed}))
+    try:
+        with files.writing(path):
+            study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(path))),
+                pruner=optuna.pruners.MedianPruner(STARTUP, max(search.config().training.epochs // 10, 1)),
+                study_name=NAME,
+                direction="minimize" if metric in LOWER_IS_BETTER else "maximize",
+                load_if_exists=True,
+            )
+        known = study.user_attrs.get("task", task)
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is damaged; restore it, or choose another folder.") from None
+    if known != task:
+        other = ", ".join(sorted(name for name in task if known.get(name) != task[name]))
+        raise InputError(
+            f"{path.parent} holds a search with other settings ({other}); choose another folder, or repeat its command."
+        )
+    study.set_user_attr("task", task)
+    return study
+
+
+def _enqueue(study: optuna.Study, config: RunConfig, space: Mapping[str, Range]) -> None:
+    """Plan the first trial, which is the preset itself, and those that a user stopped."""
+    waiting = [trial.user_attrs.get(CONTINUES) for trial in study.get_trials(deepcopy=False)]
+    if not waiting:
+        own = {name: value_of(config, name) for name in space}
+        study.enqueue_trial({name: value for name, value in own.items() if space[name].holds(value)})
+    for trial in study.get_trials(deepcopy=False):
+        if trial.user_attrs.get(INTERRUPTED) and trial.number not in waiting:
+            study.enqueue_trial(trial.params, user_attrs={CONTINUES: trial.number})
+
+
+def _one_trial(
+    study: optuna.Study, search: Search, space: Mapping[str, Range], epochs: int, watch: Watch | None
+) -> None:
+    """Run one trial and tell the study how it ended."""
+    from optuna import TrialPruned
+    from optuna.samplers import TPESampler
+    from optuna.trial import TrialState
+
+    trial = study.ask()
+    # Every trial has its own seed: one process repeats itself, and two that share a study differ.
+    study.sampler = TPESampler(seed=1000 * search.seed + trial.number, constant_liar=True)
+    settings = {name: suggest(trial, name, one) for name, one in space.items()}
+    folder = search.runs / search.config(settings).folder_name
+
+    def report(epoch: int, score: float) -> None:
+        trial.report(score, epoch)
+        if epoch < epochs and trial.should_prune():
+            raise TrialPruned
+
+    try:
+        score = objective(settings, report, search)
+    except (TrialPruned, TrainingDiverged) as reason:
+        if isinstance(reason, TrainingDiverged):
+            trial.set_user_attr(DIVERGED, True)
+        study.tell(trial, state=TrialState.PRUNED)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as reason:
+        if isinstance(reason, KeyboardInterrupt):
+            trial.set_user_attr(INTERRUPTED, True)
+        study.tell(trial, state=TrialState.FAIL)
+        raise
+    else:
+        trial.set_user_attr("run", folder.name)
+        study.tell(trial, score)
+    if watch:
+        watch(_told(study, trial.number, loaded(search.source).task.metric))
+
+
+def suggest(trial: optuna.Trial, name: str, one: Range) -> Any:
+    """Return the value that a study suggests for a setting."""
+    if one.choices:
+        return trial.suggest_categorical(name, one.choices)
+    if one.whole:
+        return trial.suggest_int(name, int(one.low), int(one.high), log=one.log)
+    return trial.suggest_float(name, one.low, one.high, log=one.log)
+
+
+def finished(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Return the trials that have ended by themselves or were pruned."""
+    from optuna.trial import TrialState
+
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+
+
+def ranked(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Return the trials with a score, best first; of equals the earliest."""
+    from optuna.study import StudyDirection
+
+    sign = 1 if study.direction == StudyDirection.MINIMIZE else -1
+    scored = [trial for trial in finished(study) if trial.state.name == "COMPLETE" and trial.value is not None]
+    return sorted(scored, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+
+
+def _told(study: optuna.Study, number: int, metric: str) -> str:
+    """Return a sentence on a trial that has just ended."""
+    trial, best = study.get_trials(deepcopy=False)[number], next(iter(ranked(study)), None)
+    what = f"pruned after {counted(len(trial.intermediate_values), 'epoch')}"
+    what = "diverged" if trial.user_attrs.get(DIVERGED) else what
+    value = f"{METRIC_NAMES[metric]} {trial.value:.4f}" if trial.state.name == "COMPLETE" else what
+    leads = "" if best is None else f"; best {best.value:.4f} (trial {best.number + 1})"
+    return f"trial {number + 1}: {value}{leads}"
+
+
+def summarise(study: optuna.Study, search: Search, folder: Path, space: Mapping[str, Range]) -> dict[str, Any]:
+    """Write the best settings, a picture and ``search.json``, and return the content of the last."""
+    from goodformer.draw.search import draw_search  # loads Matplotlib
+
+    metric, config = loaded(search.source).task.metric, search.config()
+    best, split = ranked(study), judged_by(config)
+    judge = f"{METRIC_NAMES[metric]} on {SPLIT_NAMES[split]}"
+    report: dict[str, Any] = {
+        "folder": str(folder),
+        "method": config.method["name"],
+        "model": config.model["name"],
+        "metric": metric,
+        "split": split,
+        "trials": len(finished(study)),
+        "pruned": sum(trial.state.name == "PRUNED" for trial in finished(study)),
+        "settings": list(space),
+        "importances": importances(study),
+        "best": [
+            {
+                "trial": trial.number + 1,
+                "score": trial.value,
+                "epochs": max(trial.intermediate_values, default=1),
+                "run": trial.user_attrs.get("run"),
+                "settings": {name: trial.params[name] for name in space},
+            }
+            for trial in best
+        ],
+    }
+    if best:
+        about = f"Trial {best[0].number + 1} of a search by goodformer tune: {judge} {best[0].value:.4f}."
+        given = {".".join(path): value for path, value in map(parse_assignment, search.overrides)}
+        kept = {name: value for name, value in given.items() if name.count(".") == 1 and not name.endswith(".name")}
+        write_preset(folder / BEST, config, {**report["best"][0]["settings"], **kept}, about)
+        history = [(trial.number + 1, _last(trial), trial.state.name == "PRUNED") for trial in finished(study)]
+        lower = metric in LOWER_IS_BETTER
+        draw_search(history, report["importances"], folder / PICTURE, judge, lower)
+
+    files.write_json(folder / REPORT, report)
+    return report
+
+
+def _last(trial: optuna.trial.FrozenTrial) -> float | None:
+    """Return the score of a trial, or the last one that was reported before it was pruned."""
+    seen = trial.intermediate_values
+    return trial.value if trial.value is not None else seen[max(seen)] if seen else None
+
+
+def importances(study: optuna.Study) -> dict[str, float]:
+    """Return the importance of each setting by Optuna's default evaluator; nothing if too few trials tell."""
+    from optuna.importance import get_param_importances
+
+    scored = ranked(study)
+    if len(scored) < 4 or scored[0].value == scored[-1].value:
+        return {}
+    with _silent():
+        try:
+            return {name: round(float(value), 4) for name, value in get_param_importances(study).items()}
+        except (ValueError, RuntimeError):  # settings that never varied
+            return {}
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Suppress warnings about features of Optuna that may still change."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

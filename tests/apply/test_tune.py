@@ -1,0 +1,192 @@
+"""Searches for settings: real studies, with a quick objective where training is not the point."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from goodformer import GraphClassifier, InputError, cli
+from goodformer.apply import tune as room
+from goodformer.apply.fit import OwnFile, configure_fit
+from goodformer.config.presets import configure
+from goodformer.config.search import read_preset, search_space, setting_names, value_of
+from goodformer.engine.store import Run
+from goodformer.engine.training import TrainingDiverged
+from goodformer.methods import METHODS
+from tests.apply.molecules import molecules, write_table
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+DATA = {"name": "table", "path": "mine.csv", "target": ["nitro"]}
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> room.Search:
+    path = tmp_path_factory.mktemp("tune") / "mine.csv"
+    write_table(path)
+    return room.Search(OwnFile(path, ("nitro",), split="random"), "erm", "gin", overrides=("training.epochs=8",))
+
+
+def parabola(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
+    """Best at a learning rate of 0.001 and no dropout; grows with the epochs."""
+    rate, dropped = settings["training.learning_rate"], settings["model.dropout_rate"]
+    score = 1 - abs(rate - 0.001) * 50 - 0.1 * dropped
+    for epoch in range(1, 9):
+        report(epoch, score * epoch / 8)
+    return score
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "blend"])
+def test_every_range_names_a_setting_and_holds_the_preset(method: str) -> None:
+    config = configure(DATA, method)
+    space = search_space(config)
+    assert space
+    for name, one in space.items():
+        part, _, setting = name.partition(".")
+        assert part == "training" or setting in setting_names(config, name)
+        assert one.holds(value_of(config, name)), name
+        config.with_overrides([f"{name}={json.dumps(one.choices[-1] if one.choices else one.high)}"])
+
+
+def test_every_method_with_own_settings_is_in_the_file() -> None:
+    tree = yaml.safe_load(Path(room.__file__).parents[1].joinpath("config/settings/search.yaml").read_text())
+    assert set(METHODS) - set(tree["methods"]) == {"erm", "linear", "blend"}
+
+
+def test_a_search_finds_prunes_and_continues(
+    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "objective", parabola)
+    told: list[str] = []
+    report = room.tune(search, tmp_path, 8, told.append)
+    assert report["trials"] == len(told) == 8
+    (first,) = (one for one in report["best"] if one["trial"] == 1)
+    assert first["settings"]["training.learning_rate"] == 0.001  # the preset itself
+    report = room.tune(search, tmp_path, 30, told.append)
+    assert report["trials"] == len(told) == 30
+    assert report["pruned"] == sum("pruned" in line for line in told) > 5
+    assert report["best"][0]["score"] > 0.96  # the preset: dropout 0.5, so 0.95
+    scores = [one["score"] for one in report["best"]]
+    assert scores == sorted(scores, reverse=True)
+    assert max(report["importances"], key=report["importances"].__getitem__) == "training.learning_rate"
+    assert (tmp_path / "search.png").stat().st_size > 5_000
+    assert room.tune(search, tmp_path, 30, told.append)["trials"] == len(told) == 30
+
+
+def test_two_processes_share_a_search(search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process adds trials while one of this process is running."""
+    inside: list[int] = []
+
+    def joined(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
+        if not inside:
+            inside.append(1)
+            room.tune(search, tmp_path, 3)  # opens the file anew, as another process does
+        return parabola(settings, lambda epoch, score: None, search)
+
+    monkeypatch.setattr(room, "objective", joined)
+    report = room.tune(search, tmp_path, 4)
+    assert report["trials"] == 4
+    assert len({json.dumps(one["settings"], sort_keys=True) for one in report["best"]}) == 4
+
+
+def test_a_stopped_trial_is_continued_and_what_is_done_is_kept(
+    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Mapping[str, Any]] = []
+
+    def stopped(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
+        seen.append(settings)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return parabola(settings, lambda epoch, score: None, search)
+
+    monkeypatch.setattr(room, "objective", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        room.tune(search, tmp_path, 5)
+    assert json.loads((tmp_path / "search.json").read_text())["trials"] == 2
+    assert read_preset(tmp_path / "best.yaml")[0] == "erm"
+    assert room.tune(search, tmp_path, 5)["trials"] == 5
+    assert seen[3] == seen[2]
+
+
+def test_a_diverging_trial_is_pruned(search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverging(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
+        raise TrainingDiverged("the loss is infinite.")
+
+    monkeypatch.setattr(room, "objective", diverging)
+    told: list[str] = []
+    report = room.tune(search, tmp_path, 2, told.append)
+    assert (report["trials"], report["pruned"], report["best"]) == (2, 2, [])
+    assert told[0] == "trial 1: diverged"
+
+
+def test_another_task_and_a_damaged_study_are_refused(
+    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "objective", parabola)
+    room.tune(search, tmp_path, 1)
+    other = room.Search(search.source, "erm", "gin", overrides=("training.epochs=9",))
+    with pytest.raises(InputError, match=r"other settings \(set\)"):
+        room.tune(other, tmp_path, 1)
+    (tmp_path / "study.log").write_text("[1, 2]\n[3]\n")
+    with pytest.raises(InputError, match=r"study.log is damaged"):
+        room.tune(search, tmp_path, 1)
+
+
+def test_trials_are_judged_on_validation_and_the_best_can_be_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_table(Path("mine.csv"))
+    words = ["mine.csv", "--target", "nitro", "--split", "scaffold"]
+    small = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--epochs", "2", "--trials", "2"]
+    assert cli.run(["tune", *words, *small, "-o", "found", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    for one in report["best"]:
+        splits = (Run(tmp_path / "found" / "runs" / one["run"]).summary or {})["splits"]
+        assert one["score"] == splits["val"]["rocauc"]
+    epochs = Run(tmp_path / "found" / "runs" / report["best"][0]["run"]).epochs
+    assert sum("test" in epoch for epoch in epochs) == 1  # measured after the selection, for the record
+    assert cli.run([*report["next"].split()[1:], "--no-baseline", "-o", "model"]) == 0  # reuses the trained run
+    fitted = json.loads((tmp_path / "model" / "report.json").read_text())
+    assert fitted["run"] == report["best"][0]["run"]
+    smiles, labels = molecules()
+    classifier = GraphClassifier(preset=tmp_path / "found" / "best.yaml", split="random").fit(smiles, labels)
+    assert classifier.model_.file.method["name"] == "erm"
+    assert len(classifier.history_) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("model: gin", "names no method"),
+        ("method: erm\ncolour: red", "colour"),
+        ("method: erm\ntraining: 3", "training in .* is 3"),
+        ("- 1", "instead of settings"),
+    ],
+)
+def test_a_bad_preset_file_gets_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "best.yaml").write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        read_preset(tmp_path / "best.yaml")
+
+
+def test_a_blend_and_an_empty_space_are_refused(search: room.Search) -> None:
+    with pytest.raises(InputError, match="a blend cannot be tuned"):
+        search_space(configure(DATA, "blend"))
+    fixed = tuple(f"{name}=1" for name in ("model.radius", "method.min_leaf"))
+    with pytest.raises(InputError, match="nothing is left"):
+        room.Search(search.source, "forest", None, overrides=(*fixed, "model.table=64", "method.trees=9")).space()
+
+
+def test_a_preset_file_gives_the_run_that_was_searched(search: room.Search, tmp_path: Path) -> None:
+    settings = {"training.learning_rate": 0.002, "model.layers": 2}
+    room.write_preset(tmp_path / "best.yaml", search.config(), {**settings, "training.epochs": 8}, "found")
+    made = configure_fit(
+        room.loaded(search.source), search.source.dataset, "goodformer", None, tmp_path / "best.yaml", 0
+    )
+    assert made.id == search.config(settings).id

@@ -1,0 +1,50 @@
+"""Commands load no library that they do not need: each costs up to two seconds before the first word."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.apply.molecules import write_table
+
+HEAVY = ("torch_geometric", "torch._dynamo", "sklearn", "scipy.stats", "lightning", "matplotlib", "pandas")
+FIT = """
+import sys
+from pathlib import Path
+import goodformer.apply.fit as room
+
+def watch(sentence):  # the first line of progress, before any training
+    print("loaded", *({heavy} & set(sys.modules)))
+    raise KeyboardInterrupt
+
+try:
+    room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", "erm", "gin", watch=watch)
+except KeyboardInterrupt:
+    pass
+room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", "forest", baseline=False)
+"""
+PREDICT = """
+import sys
+from goodformer.cli import run
+assert run(["predict", "model", "mine.csv", "-o", "answers.csv"]) == 0
+print("loaded", *({heavy} & set(sys.modules)))
+"""
+
+
+@pytest.mark.usefixtures("cache")
+def test_fit_and_predict_load_nothing_heavy_before_they_need_it(tmp_path: Path) -> None:
+    write_table(tmp_path / "mine.csv")
+    for code in (FIT, PREDICT):
+        words = [sys.executable, "-c", code.replace("{heavy}", str(set(HEAVY)))]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "loaded\n" in done.stdout
+
+
+def test_fit_says_what_it_does_before_it_loads_anything(tmp_path: Path) -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "goodformer", "fit", "missing.csv", "--target", "nitro"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    lines = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    assert lines.index("reading missing.csv ...") < lines.index("torch")
