@@ -28,6 +28,9 @@ from goodformer.engine.store import MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
+from goodformer.pages import PAGE
+from goodformer.pages.evidence import FILE as EVIDENCE
+from goodformer.pages.model import fit_page
 from goodformer.spec import SPLIT_NAMES
 
 STEPS = 3000
@@ -43,7 +46,7 @@ LEAST_AVERAGE = 10
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
-WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE))
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, REPORT, SPLIT, UNREADABLE, EVIDENCE, PAGE))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -106,6 +109,7 @@ def fit_file(
     baseline: bool = True,
     watch: Callable[[str], None] | None = None,
     members: int | None = None,
+    page: bool = True,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -125,9 +129,10 @@ def fit_file(
         baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
         watch: Called with a sentence before and after each baseline.
         members: Runs with different seeds that predict together; by default one, or what a blend says.
+        page: Whether to write ``report.html`` and the evidence it is made from, which contains rows of the data.
 
     Returns:
-        The content of ``report.json``.
+        The content of ``report.json``, ``folder``, and ``page``, the path of ``report.html`` if it was written.
     """
     folder = Path(out)
     earlier = (folder / MODEL).is_file()
@@ -176,11 +181,19 @@ def fit_file(
         report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(folder / REPORT, report)
         table.split.save(folder / SPLIT)
-        (folder / UNREADABLE).unlink(missing_ok=True)  # of an earlier fit into the same folder
+        for name in (UNREADABLE, EVIDENCE, PAGE):  # of an earlier fit into the same folder
+            (folder / name).unlink(missing_ok=True)
         if problems:
             with RowWriter(folder / UNREADABLE, list(problems[0])) as writer:
                 writer.write({name: [problem[name] for problem in problems] for name in problems[0]})
-    return {**report, "folder": str(out)}
+    made = None
+    if page:
+        others = {name: Run(Path(runs) / row["run"]) for name, row in (baselines or {"rows": {}})["rows"].items()}
+        try:
+            made = str(fit_page(folder, fitted, table, benchmark.splits, report, run, others))
+        except Exception as error:  # the model is written, and a page is worth no failure
+            report["notes"].append(f"the page {folder / PAGE} could not be written ({type(error).__name__}: {error}).")
+    return {**report, "folder": str(out), "page": made}
 
 
 def configure_fit(

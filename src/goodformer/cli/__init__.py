@@ -23,6 +23,7 @@ from goodformer.cli import (
     methods,
     predict,
     quickstart,
+    report,
     reproduce,
     runs,
     split,
@@ -44,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Your own data": (split, fit, predict, explain),
+    "Your own data": (split, fit, predict, explain, report),
     "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():

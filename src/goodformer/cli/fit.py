@@ -44,6 +44,7 @@ def command(
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit a random forest and a linear model to compare.")
     ] = True,
+    page: options.Page = True,
     runs: options.Runs = Path("runs"),
     device: options.Device = "cpu",
     threads: options.Threads = 1,
@@ -84,7 +85,7 @@ def command(
                 typer.echo(sentence, err=True)
 
         report = fit_file(
-            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members
+            source, out, method, model, preset, given, seed, runs, hardware, warn, baseline, watch, members, page
         )
     output.document(report) if as_json else _show(report, shown)
 
@@ -141,6 +142,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.problems(report)
     output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (report.json, split.json)")
+    if report["page"]:
+        typer.echo(f"page:  {report['page']}")
     typer.echo(
         f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
     )

@@ -58,7 +58,8 @@ def histogram(series: Sequence[Series], across: str, whole: bool = False) -> Mar
     if whole and high - low < 2 * BINS:
         edges = np.arange(math.floor(low) - 0.5, math.ceil(high) + 1)
     else:
-        edges = np.linspace(low, high, BINS + 1)
+        fewest = min(len(one.x) for one in series)
+        edges = np.linspace(low, high, int(np.clip(2 * math.sqrt(fewest), 6, BINS)) + 1)
     heights = {}
     for one in series:
         counted, _ = np.histogram(np.asarray(one.x, dtype=float), edges)
@@ -81,7 +82,7 @@ def histogram(series: Sequence[Series], across: str, whole: bool = False) -> Mar
             f'<rect x="{x:.1f}" y="{TOP}" width="{width:.1f}" height="{HEIGHT - TOP - BOTTOM}" fill="transparent">'
             f"{_tip(f'{between}: {told}')}</rect>"
         )
-    return plot.finish(across, "share", percent=True)
+    return plot.finish(across, "share", percent=True, whole=whole)
 
 
 def lines(
@@ -234,14 +235,14 @@ class Plot:
             f'fill-opacity=".8">{_tip(told)}</circle>'
         )
 
-    def finish(self, across: str, up: str, percent: bool = False) -> Markup:
-        """Return the chart with its axes."""
+    def finish(self, across: str, up: str, percent: bool = False, whole: bool = False) -> Markup:
+        """Return the chart with its axes; ``whole`` writes only whole numbers under the horizontal one."""
         parts = []
         for value in ticks(*self.up):
             y, text = self.y(value), f"{value:.0%}" if percent else f"{value:g}"
             parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
-        for value in ticks(*self.across):
+        for value in ticks(*self.across, least=1 if whole else 0):
             x = self.x(value)
             parts.append(f'<path class="axis" d="M{x:.1f} {HEIGHT - BOTTOM}v4"/>')
             parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:g}</text>')
@@ -259,13 +260,13 @@ def empty(reason: str) -> Markup:
     return Markup('<p class="quiet">{}</p>').format(reason)
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Return round numbers between two values, at most ``most`` and a few more."""
+def ticks(low: float, high: float, most: int = 6, least: float = 0) -> list[float]:
+    """Return round numbers between two values, about ``most`` of them and at least ``least`` apart."""
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [low]
     power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= most)
+    step = max(next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= most), least)
     first = math.ceil(low / step - 1e-9)
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 

@@ -31,7 +31,7 @@ from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_scores, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import statistics
-from goodformer.spec import METRIC_NAMES, SPLITS
+from goodformer.spec import SPLITS
 from goodformer.uncertainty.conformal import coverage
 
 Array = npt.NDArray[Any]
@@ -207,41 +207,70 @@ def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHB
 
 
 def metrics(model: FittedModel, one: Seen, others: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """Return one entry per metric and target, and one for the mean over targets: the model, baselines, differences."""
-    counts, task = statistics.resamples(one.y), model.task
-    sides = {"": one.answer.logits.numpy(), **others}
-    hits = {name: _hits(task.kind, logits, one.y) for name, logits in sides.items()}
-    hits[""] = _right(one)
+    """Return one entry per metric and target, the reported metric first: the model, baselines, differences.
+
+    With several targets, the first entry of each metric is the mean over them; errors of measured values are then in
+    training standard deviations.
+    """
+    counts, task, targets = statistics.resamples(one.y), model.task, list(model.classes)
+    centre, scale = _scale(model)
+    sides = {"": None, **others}
     samples: dict[str, dict[str, list[Array]]] = {}
-    for name, logits in sides.items():
-        if task.kind == "binary":
-            auc = [statistics.roc_auc(y, score, counts) for y, score in zip(one.y.T, logits.T, strict=True)]
-            samples.setdefault("rocauc", {})[name] = auc
-        accuracy = [statistics.weighted_mean(right, counts) for right in hits[name].T]
-        samples.setdefault("accuracy", {})[name] = accuracy
-    found = []
-    targets = list(model.classes)
+    for side, logits in sides.items():
+        for place, y in enumerate(one.y.T):
+            if measured(model):
+                said = values_of(one.answer) if logits is None else centre + scale * logits
+                found = statistics.number_metrics(y, said[:, place], counts)
+            else:
+                score = (one.answer.logits.numpy() if logits is None else logits)[:, place]
+                right = _right(one) if logits is None else _hits(task.kind, logits, one.y)
+                found = {"accuracy": statistics.weighted_mean(right[:, place], counts)}
+                if task.kind == "binary":
+                    found["rocauc"] = statistics.roc_auc(y, score, counts)
+            for metric, values in found.items():
+                samples.setdefault(metric, {}).setdefault(side, []).append(values)
+    rows = []
     for metric in sorted(samples, key=lambda name: name != task.metric):
-        by_side = samples[metric]
-        rows: list[tuple[str | None, int | None]] = [(target, place) for place, target in enumerate(targets)]
-        for target, place in [*([(None, None)] if len(targets) > 1 else []), *rows]:
-            each = {name: _mean(some) if place is None else some[place] for name, some in by_side.items()}
-            labels = ~np.isnan(one.y if place is None else one.y[:, place])
-            found.append(
+        unit = scale if metric in statistics.IN_UNITS else np.ones(len(targets))
+        for target, place in [*([("", -1)] if len(targets) > 1 else []), *zip(targets, range(len(targets)), strict=True)]:
+            each = {
+                side: _mean([one / size for one, size in zip(some, unit, strict=True)]) if place < 0 else some[place]
+                for side, some in samples[metric].items()
+            }
+            labels = one.y if place < 0 else one.y[:, place]
+            rows.append(
                 {
                     "metric": metric,
-                    "name": METRIC_NAMES.get(metric, metric),
+                    "name": statistics.NAMES.get(metric, metric),
                     "target": target,
-                    "rows": int(labels.sum()),
+                    "rows": int((~np.isnan(labels)).sum()),
                     **statistics.interval(each[""]),
                     "others": {
-                        name: {**statistics.interval(some), "difference": statistics.interval(each[""] - some)}
-                        for name, some in each.items()
-                        if name
+                        side: {**statistics.interval(some), "difference": statistics.interval(each[""] - some)}
+                        for side, some in each.items()
+                        if side
                     },
                 }
             )
-    return found
+    return rows
+
+
+def measured(model: FittedModel) -> bool:
+    """Return whether the targets are measured values, which have no classes."""
+    return not any(model.classes.values())
+
+
+def values_of(answer: Predictions) -> Array:
+    """Return the predicted values of measured targets (G, T)."""
+    values: Array = answer.values.double().numpy()  # type: ignore[attr-defined]
+    return values
+
+
+def _scale(model: FittedModel) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each measured target in training (T,)."""
+    centre, scale = (getattr(model.task, name, ()) for name in ("centre", "scale"))
+    count = len(model.classes)
+    return np.array(centre or (0.0,) * count), np.array(scale or (1.0,) * count)
 
 
 def _mean(samples: Sequence[Array]) -> Array:
@@ -264,33 +293,66 @@ def _hits(kind: str, logits: Array, y: Array) -> Array:
     return np.where(np.isnan(y), np.nan, classes == y)
 
 
+def intervals(model: FittedModel, answer: Predictions, level: float) -> Array | None:
+    """Return the ends of the intervals of measured values (G, T, 2); None for a model without uncertainty."""
+    hardness = getattr(answer, "hardness", None)
+    if model.uncertainty is None or hardness is None:
+        return None
+    ends: Array = model.uncertainty.intervals(answer.logits, hardness, level).numpy()  # type: ignore[attr-defined]
+    return ends
+
+
 def _coverage(model: FittedModel, one: Seen) -> list[dict[str, Any]]:
-    """Return coverage and mean size of conformal sets at several levels; none for a model without uncertainty."""
-    known, y = model.uncertainty, torch.from_numpy(one.y)
-    if known is None:
-        return []
-    labels = y[:, 0] if model.task.kind == "multiclass" else y
-    return [
-        {"level": level, **coverage(model.task, known.sets(one.answer.logits, level), labels)} for level in LEVELS
-    ]
+    """Return coverage and mean size of conformal sets or intervals at several levels; none without uncertainty."""
+    known, found = model.uncertainty, []
+    for level in LEVELS if known is not None else ():
+        if measured(model):
+            ends = intervals(model, one.answer, level)
+            assert ends is not None
+            labelled = ~np.isnan(one.y)
+            inside = (ends[..., 0] <= one.y) & (one.y <= ends[..., 1])
+            width = (ends[..., 1] - ends[..., 0])[labelled]
+            mean = statistics.plain(width.mean()) if len(width) else None
+            covered = statistics.plain(inside[labelled].mean()) if len(width) else None
+            found.append({"level": level, "coverage": covered, "size": mean})
+        elif known is not None:
+            y = torch.from_numpy(one.y)
+            labels = y[:, 0] if model.task.kind == "multiclass" else y
+            found.append({"level": level, **coverage(model.task, known.sets(one.answer.logits, level), labels)})
+    return found
 
 
 def columns(model: FittedModel, one: Seen, near: Array | None = None) -> dict[str, Any]:
-    """Return the rows of a part as columns: where they are from, labels, predictions and properties."""
+    """Return the rows of a part as columns: where they are from, labels, predictions and properties.
+
+    ``label`` and ``predicted`` have one column per target. For classes, ``p`` has one column per target and class; for
+    measured values, ``ends`` has lower and upper end of the 90 % interval of each target.
+    """
     answer, count = one.answer, len(one.y)
-    shares = class_shares(model, answer)  # (G, T, K)
-    found: dict[str, Any] = {
+    if measured(model):
+        said = values_of(answer)
+        ends = intervals(model, answer, 0.9)
+        answers = {
+            "predicted": [_rounded(column) for column in said.T],
+            "p": [[] for _ in said.T],
+            "ends": None if ends is None else [[_rounded(side) for side in target.T] for target in ends.swapaxes(0, 1)],
+        }
+    else:
+        answers = {
+            "predicted": answer.classes.reshape(count, -1).T.tolist(),
+            "p": [[_rounded(kind) for kind in target.T] for target in class_shares(model, answer).swapaxes(0, 1)],
+            "ends": None,
+        }
+    return {
         "row": list(one.part.rows),
         "smiles": None if one.part.molecules is None else list(one.part.molecules.smiles),
-        "label": [[None if math.isnan(value) else value for value in column] for column in one.y.T.tolist()],
-        "predicted": answer.classes.reshape(count, -1).T.tolist(),
-        "p": [[_rounded(kind) for kind in target.T] for target in shares.transpose(1, 0, 2)],
+        "label": [_rounded(column) for column in one.y.T],
+        **answers,
         "domain_score": None if answer.domain_score is None else _rounded(answer.domain_score.numpy()),
         "outside": None if answer.outside is None else answer.outside.tolist(),
         "nearest": None if near is None else _rounded(near),
         "described": {name: _rounded(values) for name, values in one.described.items()},
     }
-    return found
 
 
 def class_shares(model: FittedModel, answer: Predictions) -> Array:
@@ -322,8 +384,11 @@ def shown(
     novel: list[tuple[float, float, str, int]] = []
     for name in held:
         one = seen[name]
-        confidence = class_shares(model, one.answer).max(-1)  # (G, T)
-        worst = np.where(_right(one) == 0, confidence, -1.0).max(1)
+        if measured(model):  # the largest errors, in training standard deviations
+            wrong = np.nan_to_num(np.abs(values_of(one.answer) - one.y) / _scale(model)[1])
+        else:
+            wrong = np.where(_right(one) == 0, class_shares(model, one.answer).max(-1), 0.0)  # (G, T)
+        worst = wrong.max(1)
         fits = (one.part.graphs.sizes <= LARGEST).numpy()
         errors += [(worst[place], name, int(place)) for place in np.flatnonzero((worst > 0) & fits)]
         if name != "id_test":
@@ -351,6 +416,7 @@ def at(table: Mapping[str, Any], place: int) -> dict[str, Any]:
     """Return one row of what `columns` returned."""
     one = {name: table[name] and table[name][place] for name in ("row", "smiles", "domain_score", "outside", "nearest")}
     one |= {name: [column[place] for column in table[name]] for name in ("label", "predicted")}
+    one["ends"] = table["ends"] and [[side[place] for side in target] for target in table["ends"]]
     return {**one, "p": [[kind[place] for kind in target] for target in table["p"]]}
 
 

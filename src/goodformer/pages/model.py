@@ -16,15 +16,16 @@ from goodformer.engine.selection import describe_selection
 from goodformer.engine.store import Run
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.pages import charts, evidence, page, statistics
+from goodformer.pages import PAGE, charts, evidence, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+from goodformer.spec import SPLIT_NAMES
 
-PAGE = "report.html"
 HELD_OUT = ("test", "val", "id_test")
 """Parts that the model was not fitted to, the most telling first."""
+MOST_POINTS = 400
+"""Points of a part in a chart of single rows."""
 DRIFTING = 4
 """Properties whose distributions are drawn."""
 Evidence = Mapping[str, Any]
@@ -155,7 +156,7 @@ def headline(found: Evidence, part: str) -> Mapping[str, Any]:
 
 def verdict(found: Evidence) -> dict[str, str]:
     """Return one sentence on what the model reaches on shifted data, beside the best baseline."""
-    about, metric = found["about"], METRIC_NAMES.get(found["task"]["metric"], found["task"]["metric"])
+    about, metric = found["about"], statistics.NAMES[found["task"]["metric"]]
     known = [name for name in HELD_OUT if name in found["metrics"] and headline(found, name)["value"] is not None]
     if not known:
         return {"kind": "warn", "text": f"{metric} is not defined on any held-out part: each has a single class."}
@@ -171,16 +172,19 @@ def verdict(found: Evidence) -> dict[str, str]:
     if gap["value"] is None or gap["low"] is None:
         return {"kind": "warn", "text": text}
     ends = f"{gap['value']:+.3f}, 95 % interval {gap['low']:+.3f} to {gap['high']:+.3f}"
-    if gap["low"] > 0:
+    better, worse = gap["low"] > 0, gap["high"] < 0
+    if found["task"]["metric"] in statistics.IN_UNITS:  # smaller is better
+        better, worse = worse, better
+    if better:
         return {"kind": "good", "text": f"{text} The model is better than the baseline ({ends})."}
-    if gap["high"] < 0:
+    if worse:
         return {"kind": "bad", "text": f"{text} The baseline is better than the model ({ends}); prefer the baseline."}
     return {"kind": "warn", "text": f"{text} These rows do not separate the two ({ends})."}
 
 
 def tiles(found: Evidence) -> list[dict[str, str]]:
     """Return the few numbers that a reader looks for first."""
-    metric = METRIC_NAMES.get(found["task"]["metric"], found["task"]["metric"])
+    metric = statistics.NAMES[found["task"]["metric"]]
     made = []
     for part in ("test", "id_test"):
         if part in found["metrics"]:
@@ -292,6 +296,8 @@ def shift_charts(found: Evidence) -> list[dict[str, Any]]:
 def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
     """Return charts of one target: calibration, and error over the distance from training."""
     target, series, notes = found["targets"][place], [], []
+    if not target["classes"]:
+        return number_charts(found, place)
     binary = len(target["classes"]) == 2
     for name in ("id_test", "val", "test"):
         if name in found["parts"]:
@@ -315,30 +321,55 @@ def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
             if name in found["parts"]
         ]
         made.append(figure("Predictions", charts.histogram(shares, said), _legend(shares)))
-    distance, error = [], []
+    return [*made, *distance_chart(found, place)]
+
+
+def number_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
+    """Return charts of a measured target: predicted against measured values, and error over the distance."""
+    name, points, shares = found["targets"][place]["name"], [], []
+    for part in ("id_test", "val", "test"):
+        if part in found["parts"]:
+            table = found["parts"][part]
+            pairs = [
+                (label, said)
+                for label, said in zip(table["label"][place], table["predicted"][place], strict=True)
+                if label is not None and said is not None
+            ][:MOST_POINTS]
+            points.append(Series(SPLIT_NAMES[part], PART_COLOURS[part], [x for x, _ in pairs], [y for _, y in pairs]))
+    for part in ("train", "id_test", "test"):
+        if part in found["parts"]:
+            said = [value for value in found["parts"][part]["predicted"][place] if value is not None]
+            shares.append(Series(SPLIT_NAMES[part], PART_COLOURS[part], said))
+    scatter = charts.scatter(points, f"measured {name}", f"predicted {name}", diagonal=True)
+    return [
+        figure("Predicted against measured", scatter, _legend(points)),
+        figure("Predictions", charts.histogram(shares, f"predicted {name}"), _legend(shares)),
+        *distance_chart(found, place),
+    ]
+
+
+def distance_chart(found: Evidence, place: int) -> list[dict[str, Any]]:
+    """Return a chart of the error of one target over the distance from training; none if no distance is known."""
+    classes, distance, error = found["targets"][place]["classes"], [], []
     for name in HELD_OUT:
-        if name in found["parts"] and found["parts"][name]["nearest"]:
-            table = found["parts"][name]
-            for near, label, predicted in zip(table["nearest"], table["label"][place], table["predicted"][place], strict=True):
-                if near is not None and label is not None:
+        table = found["parts"].get(name, {})
+        if table.get("nearest"):
+            for near, label, said in zip(table["nearest"], table["label"][place], table["predicted"][place], strict=True):
+                if near is not None and label is not None and said is not None:
                     distance.append(near)
-                    error.append(float(label != predicted))
+                    error.append(float(label != said) if classes else abs(label - said))
     bins = statistics.error_by(distance, error)
-    if bins:
-        words = [f"{one['from']:.2f} to {one['to']:.2f}: {one['error']:.1%} wrong of {one['rows']} rows" for one in bins]
-        line = Series(
-            "held-out rows",
-            "s1",
-            [one["middle"] for one in bins],
-            [one["error"] for one in bins],
-            [one["low"] for one in bins],
-            [one["high"] for one in bins],
-            words,
-        )
-        across = f"{found['similarity']} to the nearest training row"
-        chart = charts.lines([line], across, "share of wrong predictions", percent=True)
-        made.append(figure("Error by distance from training", chart, note="All held-out rows in groups of equal size."))
-    return made
+    if not bins:
+        return []
+    what = "share of wrong predictions" if classes else "mean absolute error"
+    words = [
+        f"{one['from']:.2f} to {one['to']:.2f}: {what} {page.number(one['error'])}, {one['rows']} rows" for one in bins
+    ]
+    ends = ([one[name] for one in bins] for name in ("middle", "error", "low", "high"))
+    line = Series("held-out rows", "s1", *ends, labels=words)
+    across = f"{found['similarity']} to the nearest training row"
+    chart = charts.lines([line], across, what, percent=bool(classes))
+    return [figure("Error by distance from training", chart, note="All held-out rows in groups of equal size.")]
 
 
 def outcomes(
@@ -363,17 +394,21 @@ def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
     answers = []
     for place, target in enumerate(targets):
         label, said = item["label"][place], item["predicted"][place]
-        wrong = label is not None and label != said
+        wrong = bool(target["classes"]) and label is not None and label != said
         if len(targets) > 1 and not wrong and len(answers) > 3:
             continue
-        share = item["p"][place][int(said)]
+        if target["classes"]:
+            sure = page.number(item["p"][place][int(said)], 2)
+        else:
+            low, high = item["ends"][place] if item["ends"] else (None, None)
+            sure = page.span({"low": low, "high": high})
         answers.append(
             {
                 "target": target["name"],
                 "label": page.class_word(target, label),
                 "predicted": page.class_word(target, said),
-                "p": share,
-                "wrong": wrong,
+                "sure": sure,
+                "kind": "bad" if wrong else "good" if target["classes"] else "",
             }
         )
     return {
@@ -409,7 +444,7 @@ def training_charts(found: Evidence) -> list[dict[str, Any]]:
                 y = [math.nan if value is None else value for value in values]
                 series.append(Series(SPLIT_NAMES[name], PART_COLOURS[name], list(range(1, len(y) + 1)), y))
         if series and len(series[0].x) > 1:
-            title = METRIC_NAMES.get(metric, metric)
+            title = statistics.NAMES.get(metric, metric)
             mark = found["about"]["selected_epoch"]
             chart = charts.lines(series, "epoch", title, mark=mark, points=len(series[0].x) <= 40)
             made.append(figure(title, chart, _legend(series), f"Dotted line: selected epoch {mark}."))

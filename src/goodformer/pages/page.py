@@ -113,5 +113,4 @@ def class_word(target: Mapping[str, Any], code: float | None) -> str:
     """Return the name of a class of a target, or the number itself."""
     if code is None:
         return "unknown"
-    classes = target.get("classes")
-    return number(float(code)) if classes is None else str(classes[int(code)])
+    return str(target["classes"][int(code)]) if target["classes"] else number(float(code))

@@ -13,10 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from goodformer.report.paired import draw
+from goodformer.spec import METRIC_NAMES
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
+NAMES = {**METRIC_NAMES, "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
+"""Metrics and their names."""
+IN_UNITS = ("rmse", "mae")
+"""Metrics in the unit of a measured target; smaller is better."""
 RESAMPLES, LEVEL = 500, 0.95
 BLOCK = 100
 """Resamples that are computed at a time."""
@@ -70,6 +75,16 @@ def weighted_mean(values: Array, counts: Array) -> Floats:
     weights = counts[:, known].astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.asarray(weights @ values[known] / weights.sum(1), dtype=np.float64)
+
+
+def number_metrics(y: Array, said: Array, counts: Array) -> dict[str, Floats]:
+    """Return RMSE, MAE and R² of predicted values under each set of counts (R,)."""
+    known = ~np.isnan(y)
+    y, error, counts = y[known], (said - y)[known], counts[:, known]
+    square = weighted_mean(error**2, counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = weighted_mean(y**2, counts) - weighted_mean(y, counts) ** 2
+        return {"rmse": np.sqrt(square), "mae": weighted_mean(np.abs(error), counts), "r2": 1 - square / spread}
 
 
 def calibration(p: Sequence[float], happened: Sequence[float]) -> list[dict[str, float]]:
