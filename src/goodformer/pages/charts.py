@@ -46,7 +46,7 @@ def histogram(series: Sequence[Series], across: str, whole: bool = False) -> Mar
     Args:
         series: The values.
         across: Name of the values.
-        whole: Whether values are whole numbers, which have bins of their own if they are few.
+        whole: Whether values are whole numbers; each bin then holds equally many of them.
     """
     values = np.concatenate([np.asarray(one.x, dtype=float) for one in series] or [np.zeros(0)])
     values = values[np.isfinite(values)]
@@ -55,11 +55,13 @@ def histogram(series: Sequence[Series], across: str, whole: bool = False) -> Mar
     low, high = float(values.min()), float(values.max())
     if low == high:
         low, high = low - 0.5, high + 0.5
-    if whole and high - low < 2 * BINS:
-        edges = np.arange(math.floor(low) - 0.5, math.ceil(high) + 1)
+    bins = int(np.clip(2 * math.sqrt(min(len(one.x) for one in series)), 6, BINS))
+    if whole:
+        step = math.ceil((high - low + 1) / bins)
+        edges = np.arange(math.floor(low), math.ceil(high) + step + 1, step) - 0.5
+        edges = edges[: np.searchsorted(edges, high) + 1]
     else:
-        fewest = min(len(one.x) for one in series)
-        edges = np.linspace(low, high, int(np.clip(2 * math.sqrt(fewest), 6, BINS)) + 1)
+        edges = np.linspace(low, high, bins + 1)
     heights = {}
     for one in series:
         counted, _ = np.histogram(np.asarray(one.x, dtype=float), edges)

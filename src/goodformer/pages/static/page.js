@@ -42,7 +42,7 @@
           if (one.type === "checkbox") return !one.checked || row.dataset[one.dataset.key] === one.value;
           return one.value === "" || row.dataset[one.dataset.key] === one.value;
         });
-        row.hidden = !(matches && (wanted === "" || row.textContent.toLowerCase().includes(wanted)));
+        row.hidden = !(matches && (wanted === "" || `${row.textContent} ${row.dataset.words ?? ""}`.toLowerCase().includes(wanted)));
         shown += Number(!row.hidden);
       }
       if (count) count.textContent = `${shown} of ${table.tBodies[0].rows.length} rows`;
