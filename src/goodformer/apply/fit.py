@@ -28,7 +28,7 @@ from goodformer.engine.store import MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.pages import PAGE
+from goodformer.pages import PAGE, attempted
 from goodformer.pages.evidence import FILE as EVIDENCE
 from goodformer.pages.model import fit_page
 from goodformer.spec import SPLIT_NAMES
@@ -186,14 +186,12 @@ def fit_file(
         if problems:
             with RowWriter(folder / UNREADABLE, list(problems[0])) as writer:
                 writer.write({name: [problem[name] for problem in problems] for name in problems[0]})
-    made = None
+    made: str | None = None
+    failed: list[str] = []
     if page:
         others = {name: Run(Path(runs) / row["run"]) for name, row in (baselines or {"rows": {}})["rows"].items()}
-        try:
-            made = str(fit_page(folder, fitted, table, benchmark.splits, report, run, others))
-        except Exception as error:  # the model is written, and a page is worth no failure
-            report["notes"].append(f"the page {folder / PAGE} could not be written ({type(error).__name__}: {error}).")
-    return {**report, "folder": str(out), "page": made}
+        made, failed = attempted(lambda: fit_page(folder, fitted, table, benchmark.splits, report, run, others))
+    return {**report, "notes": [*report["notes"], *failed], "folder": str(out), "page": made}
 
 
 def configure_fit(

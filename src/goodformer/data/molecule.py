@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from rdkit import Chem, rdBase
-from rdkit.Chem import Crippen, rdCIPLabeler, rdFingerprintGenerator, rdMolDescriptors
+from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator, rdMolDescriptors
 from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from torch import Tensor
@@ -99,7 +99,7 @@ BOND: tuple[Column, ...] = (
 DESCRIPTORS: dict[str, Callable[[Any], float]] = {
     "heavy atoms": Chem.Mol.GetNumHeavyAtoms,
     "molecular weight": rdMolDescriptors.CalcExactMolWt,
-    "logP": Crippen.MolLogP,
+    "logP": lambda mol: rdMolDescriptors.CalcCrippenDescriptors(mol)[0],
     "polar surface area": rdMolDescriptors.CalcTPSA,
     "H-bond donors": rdMolDescriptors.CalcNumHBD,
     "H-bond acceptors": rdMolDescriptors.CalcNumHBA,

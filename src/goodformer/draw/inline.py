@@ -61,13 +61,17 @@ def graph_svg(graph: Data, scores: Tensor | None = None, width: int = 260, heigh
     """
     nodes = int(graph.num_nodes or 0)
     if nodes > MOST_NODES:
-        note = f'<text x="{width / 2:g}" y="{height / 2:g}" text-anchor="middle" fill="currentColor">{nodes} nodes</text>'
+        note = (
+            f'<text x="{width / 2:g}" y="{height / 2:g}" text-anchor="middle" fill="currentColor">{nodes} nodes</text>'
+        )
         return whole(width, height, note, f"a graph of {nodes} nodes, too large to draw")
     edges = graph.edge_index.new_zeros(graph.edge_index.shape[1]).float() if scores is None else scores
     plan = sketch(graph, edges, 0 if scores is None else None)
     points = _placed(plan.positions, width, height)
     radius = float(np.clip(28 / max(nodes, 1) ** 0.5, 1.6, 6))
-    parts = [f'<path d="{_lines(points, plan.pairs)}" stroke="currentColor" opacity=".45" stroke-width="{radius / 3:.1f}"/>']
+    parts = [
+        f'<path d="{_lines(points, plan.pairs)}" stroke="currentColor" opacity=".45" stroke-width="{radius / 3:.1f}"/>'
+    ]
     if scores is not None:
         scored = score_edges(graph.edge_index, scores.float(), None, graph.get("edge_truth"))
         parts.insert(0, highlights(scored, points, 2.2 * radius))
@@ -93,7 +97,5 @@ def _placed(positions: NDArray[np.float64], width: int, height: int, margin: int
     scale = min((width - 2 * margin) / span[0], (height - 2 * margin) / span[1])
     scale = scale if len(positions) > 1 else 1.0
     middle = np.array([width, height]) / 2
-    placed: list[tuple[float, float]] = [
-        (float(x), float(y)) for x, y in (positions - low - span / 2) * scale + middle
-    ]
+    placed: list[tuple[float, float]] = [(float(x), float(y)) for x, y in (positions - low - span / 2) * scale + middle]
     return placed

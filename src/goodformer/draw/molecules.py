@@ -194,7 +194,9 @@ def molecule_svg(
 
 def _compact(svg: str) -> str:
     """Return RDKit's drawing with all lines in one path, all surfaces in another, and letters, in the text's colour."""
-    lines, filled, letters = [], [], []
+    lines: list[str] = []
+    filled: list[str] = []
+    letters: list[str] = []
     for element in XML.fromstring(svg.encode("iso-8859-1")):
         style, d = element.get("style", ""), _shortened_path(element.get("d", ""))
         if element.tag.endswith("path"):

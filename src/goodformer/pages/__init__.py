@@ -5,7 +5,7 @@ Every page is one file that needs no other: style, script and drawings are insid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from goodformer.engine.store import CONFIG, MODEL, Run
@@ -52,3 +52,11 @@ def report(
     from goodformer.pages.model import run_page
 
     return run_page(Run.open(first, runs), out)
+
+
+def attempted(make: Callable[[], Path]) -> tuple[str | None, list[str]]:
+    """Write a page beside a result: return its path, or a note on why there is none. The result is worth more."""
+    try:
+        return str(make()), []
+    except Exception as error:
+        return None, [f"the page could not be written ({type(error).__name__}: {error})."]

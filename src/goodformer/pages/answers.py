@@ -182,9 +182,8 @@ def read_structures(
         what = f"no column {name}" if model.molecular else "no graphs"
         raise InputError(f"{path} has {what}; name the file that was predicted with --data FILE.")
     made = featurise([text_of(columns[name][row]) for row in rows], standardise=model.standardise)
-    places = made.rows.tolist()
     found = Collection(made.graphs, model.features, made.rows, len(rows), made.rejected, made.parsed)
-    return [rows[place] for place in places], found
+    return [rows[place] for place in made.rows.tolist()], found
 
 
 def context(
@@ -315,7 +314,9 @@ def prediction_charts(known: Mapping[str, Any], answers: Answers) -> list[dict[s
             if name in known["parts"]
         ]
         series.append(Series("these rows", NEW, [one for one in now if one is not None]))
-        made.append(figure(target["name"], charts.histogram(series, across), [(one.name, one.colour) for one in series]))
+        made.append(
+            figure(target["name"], charts.histogram(series, across), [(one.name, one.colour) for one in series])
+        )
         if len(classes) > 2:
             before = known["parts"]["train"]["predicted"][place]
             words = answers.predicted[place]
@@ -356,13 +357,22 @@ def drift_charts(
         whole = all(float(one).is_integer() for some in series for one in some.x)
         made.append(figure(name, charts.histogram(series, name, whole), [(one.name, one.colour) for one in series]))
     for title, across, now, entry in (
-        ("Nearest training row", f"{known['similarity']} to the nearest training row", near[0][:, 0].tolist(), "nearest"),
+        (
+            "Nearest training row",
+            f"{known['similarity']} to the nearest training row",
+            near[0][:, 0].tolist(),
+            "nearest",
+        ),
         ("Domain score", "domain score", answers.domain_score or [], "domain_score"),
     ):
         values = [one for one in now if one is not None]
         if values:
             series = [
-                Series(SPLIT_NAMES[name], PART_COLOURS[name], [one for one in known["parts"][name][entry] if one is not None])
+                Series(
+                    SPLIT_NAMES[name],
+                    PART_COLOURS[name],
+                    [one for one in known["parts"][name][entry] if one is not None],
+                )
                 for name in ("id_test", "test")
                 if known["parts"].get(name, {}).get(entry)
             ]
@@ -424,7 +434,10 @@ def explained(model: FittedModel, collection: Collection, places: Sequence[int])
     if not places:
         return []
     some = collection.subset(torch.tensor(list(places)))
-    parts = [Part(some.graphs.subset([place]), [0], None if some.molecules is None else some.molecules.subset([place])) for place in range(len(places))]
+    parts = [
+        Part(some.graphs.subset([place]), [0], None if some.molecules is None else some.molecules.subset([place]))
+        for place in range(len(places))
+    ]
     if some.molecules is not None:
         return evidence.explained(model, parts)
     small = [place for place in range(len(places)) if int(some.graphs.sizes[place]) <= evidence.LARGEST]
@@ -432,7 +445,11 @@ def explained(model: FittedModel, collection: Collection, places: Sequence[int])
     scores, source = edge_scores(model, graphs) if small else ([], "own")
     found: list[dict[str, Any]] = [{"source": source} for _ in places]
     for at, place in enumerate(small):
-        found[place] = {**evidence.drawn(graphs[at], None, model.molecular), "scores": plain(scores[at]), "source": source}
+        found[place] = {
+            **evidence.drawn(graphs[at], None, model.molecular),
+            "scores": plain(scores[at]),
+            "source": source,
+        }
     return found
 
 

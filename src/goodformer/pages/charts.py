@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -76,7 +77,7 @@ def histogram(series: Sequence[Series], across: str, whole: bool = False) -> Mar
             f'<path d="M{path}" fill="var(--{one.colour})" fill-opacity=".22" stroke="var(--{one.colour})" '
             'stroke-width="1.6"/>'
         )
-    for place, (left, right) in enumerate(zip(edges, edges[1:], strict=False)):  # one tooltip per bin
+    for place, (left, right) in enumerate(pairwise(edges)):  # one tooltip per bin
         told = "; ".join(f"{name}: {height[place]:.0%}" for name, height in heights.items())
         between = f"{(left + right) / 2:g}" if whole and right - left == 1 else f"{left:.3g} to {right:.3g}"
         x, width = plot.x(left), plot.x(right) - plot.x(left)
@@ -97,6 +98,7 @@ def lines(
     diagonal: bool = False,
     mark: float | None = None,
     points: bool = True,
+    whole: bool = False,
 ) -> Markup:
     """Draw lines through points, with intervals as bands.
 
@@ -109,6 +111,7 @@ def lines(
         diagonal: Whether to draw the line on which both are equal.
         mark: A value across that is marked by a vertical line.
         points: Whether to draw the points, too.
+        whole: Whether values across are whole numbers.
     """
     xs, ys = _values(one.x for one in series), _values((*one.y, *one.low, *one.high) for one in series)
     if not xs or not ys:
@@ -132,7 +135,7 @@ def lines(
         plot.add(f'<path d="M{path}" fill="none" stroke="var(--{one.colour})" stroke-width="1.8"/>')
         for place in known if points else ():
             plot.dot(one, place, percent)
-    return plot.finish(across, up, percent)
+    return plot.finish(across, up, percent, whole)
 
 
 def scatter(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from goodformer.data.readers.values import counted
 from goodformer.engine.store import list_runs
 from goodformer.errors import InputError
 from goodformer.pages import PAGE, charts, page
@@ -23,6 +24,8 @@ from goodformer.report.table import ABSENT, Table
 
 CURVES = 8
 """Rows whose curves are drawn: those with the best results."""
+SHARES = ("accuracy", "rocauc")
+"""Metrics that tables show in percent."""
 Rows = Sequence[tuple[str, Sequence[Record]]]
 
 
@@ -61,6 +64,7 @@ def context(records: Sequence[Record], tables: Sequence[Table] = ()) -> dict[str
             {
                 "id": f"part-{number}",
                 "table": shown(table),
+                "best": best(rows),
                 "charts": [*curves(rows), *trade_off(rows)],
                 "missing": missing([record for _, some in rows for record in some]),
                 "without_curves": not any(record.get("curves") for _, some in rows for record in some),
@@ -107,10 +111,22 @@ def shown(table: Table) -> dict[str, Any]:
     }
 
 
+def best(rows: Rows) -> str:
+    """Return one sentence on the row with the highest OOD test; empty if none has a result."""
+    found = [(METRICS["ood_test"].over(some), label) for label, some in rows]
+    known = [(mean.mean, mean.known, label) for mean, label in found if mean.mean is not None]
+    if not known or any(record.get("metric") not in SHARES for _, some in rows for record in some):
+        return ""
+    value, seeds, label = max(known)
+    return f"Highest OOD test of {len(rows)}: {label} with {value:.2f} ({counted(seeds, 'seed')})."
+
+
 def curves(rows: Rows) -> list[dict[str, Any]]:
     """Return OOD test and OOD validation over the epochs, mean over seeds with the range of seeds as a band."""
     made = []
-    best = sorted(rows, key=lambda row: -(METRICS["ood_test"].over(row[1]).mean or -math.inf))[:CURVES]
+    drawn = [row for row in rows if any(record.get("curves") for record in row[1])]
+    best = sorted(drawn, key=lambda row: -(METRICS["ood_test"].over(row[1]).mean or -math.inf))[:CURVES]
+    shares = all(record.get("metric") in SHARES for _, some in drawn for record in some)
     for name, title in (("ood_test", "OOD test"), ("ood_val", "OOD validation"), ("precision_at_10", "Precision@10")):
         series = []
         for colour, (label, some) in zip(COLOURS, best, strict=False):
@@ -118,15 +134,19 @@ def curves(rows: Rows) -> list[dict[str, Any]]:
             epochs = max(map(len, own), default=0)
             if epochs < 2:
                 continue
-            at = [[one[epoch] for one in own if epoch < len(one) and one[epoch] is not None] for epoch in range(epochs)]
+            factor = 100 if shares and name.startswith("ood") else 1
+            at = [
+                [factor * one[epoch] for one in own if epoch < len(one) and one[epoch] is not None]
+                for epoch in range(epochs)
+            ]
             mean = [math.nan if (value := mean_of(some).mean) is None else value for some in at]
             low, high = ([math.nan if not some else end(some) for some in at] for end in (min, max))
             band = (low, high) if len(own) > 1 else ((), ())
             series.append(Series(label, colour, list(range(1, epochs + 1)), mean, *band))
         if series:
-            chart = charts.lines(series, "epoch", title, points=max(len(one.x) for one in series) <= 12)
+            chart = charts.lines(series, "epoch", title, points=max(len(one.x) for one in series) <= 12, whole=True)
             note = "Mean over seeds; band: range of the seeds."
-            note += f" The {CURVES} best of {len(rows)} rows." if len(rows) > CURVES else ""
+            note += f" The {CURVES} best of {len(drawn)} rows." if len(drawn) > CURVES else ""
             made.append(figure(f"{title} per epoch", chart, [(one.name, one.colour) for one in series], note))
     return made
 
@@ -142,7 +162,10 @@ def trade_off(rows: Rows) -> list[dict[str, Any]]:
                 y.append(accuracy)
                 labels.append(label)
         if len(x) > 1:
-            tips = [f"{label}: {METRICS[name].head} {a:.3f}, OOD test {b:.1f} %" for label, a, b in zip(labels, x, y, strict=True)]
+            tips = [
+                f"{label}: {METRICS[name].head} {a:.3f}, OOD test {b:.1f} %"
+                for label, a, b in zip(labels, x, y, strict=True)
+            ]
             few = len(x) <= 12
             series = [Series("rows", "s1", x, y, labels=labels if few else tips)]
             chart = charts.scatter(series, METRICS[name].head, "OOD test, %", names=few)

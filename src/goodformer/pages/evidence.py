@@ -232,7 +232,10 @@ def metrics(model: FittedModel, one: Seen, others: Mapping[str, Array]) -> list[
     rows = []
     for metric in sorted(samples, key=lambda name: name != task.metric):
         unit = scale if metric in statistics.IN_UNITS else np.ones(len(targets))
-        for target, place in [*([("", -1)] if len(targets) > 1 else []), *zip(targets, range(len(targets)), strict=True)]:
+        for target, place in [
+            *([("", -1)] if len(targets) > 1 else []),
+            *zip(targets, range(len(targets)), strict=True),
+        ]:
             each = {
                 side: _mean([one / size for one, size in zip(some, unit, strict=True)]) if place < 0 else some[place]
                 for side, some in samples[metric].items()

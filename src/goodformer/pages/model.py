@@ -190,7 +190,11 @@ def tiles(found: Evidence) -> list[dict[str, str]]:
         if part in found["metrics"]:
             entry = headline(found, part)
             made.append(
-                {"value": page.number(entry["value"]), "name": f"{metric} on {SPLIT_NAMES[part]}", "more": page.span(entry)}
+                {
+                    "value": page.number(entry["value"]),
+                    "name": f"{metric} on {SPLIT_NAMES[part]}",
+                    "more": page.span(entry),
+                }
             )
     if "test" in found["metrics"]:
         for name, other in headline(found, "test")["others"].items():
@@ -304,7 +308,10 @@ def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
             p, happened = outcomes(found["parts"][name], place, binary)
             bins = statistics.calibration(p, happened)
             if bins:
-                labels = [f"{SPLIT_NAMES[name]}: {one['p']:.2f} said, {one['share']:.2f} seen, {one['rows']} rows" for one in bins]
+                labels = [
+                    f"{SPLIT_NAMES[name]}: {one['p']:.2f} said, {one['share']:.2f} seen, {one['rows']} rows"
+                    for one in bins
+                ]
                 x, y = [one["p"] for one in bins], [one["share"] for one in bins]
                 low, high = [one["low"] for one in bins], [one["high"] for one in bins]
                 series.append(Series(SPLIT_NAMES[name], PART_COLOURS[name], x, y, low, high, labels))
@@ -314,9 +321,13 @@ def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
     made = []
     if series:
         chart = charts.lines(series, said, seen, span=(0, 1), diagonal=True)
-        made.append(figure("Calibration", chart, _legend(series), f"Mean gap (expected calibration error): {', '.join(notes)}."))
+        made.append(
+            figure("Calibration", chart, _legend(series), f"Mean gap (expected calibration error): {', '.join(notes)}.")
+        )
         shares = [
-            Series(SPLIT_NAMES[name], PART_COLOURS[name], outcomes(found["parts"][name], place, binary, labelled=False)[0])
+            Series(
+                SPLIT_NAMES[name], PART_COLOURS[name], outcomes(found["parts"][name], place, binary, labelled=False)[0]
+            )
             for name in ("train", "id_test", "test")
             if name in found["parts"]
         ]
@@ -354,7 +365,9 @@ def distance_chart(found: Evidence, place: int) -> list[dict[str, Any]]:
     for name in HELD_OUT:
         table = found["parts"].get(name, {})
         if table.get("nearest"):
-            for near, label, said in zip(table["nearest"], table["label"][place], table["predicted"][place], strict=True):
+            for near, label, said in zip(
+                table["nearest"], table["label"][place], table["predicted"][place], strict=True
+            ):
                 if near is not None and label is not None and said is not None:
                     distance.append(near)
                     error.append(float(label != said) if classes else abs(label - said))
@@ -365,8 +378,8 @@ def distance_chart(found: Evidence, place: int) -> list[dict[str, Any]]:
     words = [
         f"{one['from']:.2f} to {one['to']:.2f}: {what} {page.number(one['error'])}, {one['rows']} rows" for one in bins
     ]
-    ends = ([one[name] for one in bins] for name in ("middle", "error", "low", "high"))
-    line = Series("held-out rows", "s1", *ends, labels=words)
+    x, y, low, high = ([one[name] for one in bins] for name in ("middle", "error", "low", "high"))
+    line = Series("held-out rows", "s1", x, y, low, high, words)
     across = f"{found['similarity']} to the nearest training row"
     chart = charts.lines([line], across, what, percent=bool(classes))
     return [figure("Error by distance from training", chart, note="All held-out rows in groups of equal size.")]
@@ -391,7 +404,7 @@ def outcomes(
 def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a drawn row: what was said, what is true, how far it is from training, and its nearest neighbours."""
     targets = found["targets"]
-    answers = []
+    answers: list[dict[str, Any]] = []
     for place, target in enumerate(targets):
         label, said = item["label"][place], item["predicted"][place]
         wrong = bool(target["classes"]) and label is not None and label != said
@@ -423,7 +436,8 @@ def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "title": one["row"] if isinstance(one["row"], str) else f"row {one['row']}",
                 "label": ", ".join(
-                    page.class_word(target, code) for target, code in zip(targets, one["label"], strict=True)
+                    page.class_word(target, code)
+                    for target, code in zip(targets, one["label"], strict=True)
                     if code is not None
                 ),
                 "closeness": one["closeness"],
@@ -446,7 +460,6 @@ def training_charts(found: Evidence) -> list[dict[str, Any]]:
         if series and len(series[0].x) > 1:
             title = statistics.NAMES.get(metric, metric)
             mark = found["about"]["selected_epoch"]
-            chart = charts.lines(series, "epoch", title, mark=mark, points=len(series[0].x) <= 40)
+            chart = charts.lines(series, "epoch", title, mark=mark, points=len(series[0].x) <= 40, whole=True)
             made.append(figure(title, chart, _legend(series), f"Dotted line: selected epoch {mark}."))
     return made
-

@@ -15,6 +15,7 @@ from markupsafe import Markup
 import goodformer
 from goodformer import files
 
+ABSENT = "-"
 PART_COLOURS = {"train": "train", "id_val": "id", "id_test": "id", "val": "val", "test": "test"}
 """Variables of the page for the parts of a split."""
 
@@ -59,7 +60,7 @@ def static(name: str) -> str:
 def number(value: Any, digits: int = 3) -> str:
     """Return a number as it is shown; a dash if it is unknown."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
+        return ABSENT
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
@@ -69,7 +70,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 def percent(value: float | None) -> str:
     """Return a share in percent."""
-    return "–" if value is None else f"{value:.0%}"
+    return ABSENT if value is None else f"{value:.0%}"
 
 
 def span(found: Mapping[str, Any], digits: int = 3) -> str:
