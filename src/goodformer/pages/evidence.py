@@ -399,12 +399,18 @@ def shown(
             far = np.zeros(len(one.y)) if score is None else score.double().numpy()
             away = near[name][0][:, 0] * (-1 if one.bits is not None else 1)
             novel += [(far[place], float(away[place]), name, int(place)) for place in np.flatnonzero(fits)]
-    chosen = {
-        "errors": [(name, place) for _, name, place in sorted(errors, key=lambda row: -row[0])[:SHOWN]],
-        "novel": [(name, place) for *_, name, place in sorted(novel, key=lambda row: (-row[0], -row[1]))[:SHOWN]],
+    ordered = {
+        "errors": [(name, place) for _, name, place in sorted(errors, key=lambda row: -row[0])],
+        "novel": [(name, place) for *_, name, place in sorted(novel, key=lambda row: (-row[0], -row[1]))],
     }
     found: dict[str, list[dict[str, Any]]] = {}
-    for kind, rows in chosen.items():
+    for kind, candidates in ordered.items():
+        different = {}  # the first of rows that look the same
+        for name, place in candidates:
+            different.setdefault(tuple(values[place] for values in seen[name].described.values()), (name, place))
+            if len(different) == SHOWN:
+                break
+        rows = list(different.values())
         parts = [seen[name].part.subset([place]) for name, place in rows]
         items = explained(model, parts)
         for item, (name, place) in zip(items, rows, strict=True):
