@@ -113,7 +113,7 @@ def several(home: Path) -> dict[str, Any]:
 def graphs(home: Path) -> dict[str, Any]:
     """A model of three classes of graphs that are not molecules."""
     lines = []
-    for number in range(150):
+    for number in range(90):
         nodes, kind = 5 + number % 7, number % 3
         edges = [[node, node + 1] for node in range(nodes - 1)] + [[0, 2 + kind]] * (kind < 2)
         lines.append({"edges": edges, "num_nodes": nodes, "label": ("triangle", "square", "path")[kind]})

@@ -151,7 +151,7 @@ def test_graphs_are_drawn_as_graphs(
     assert "--data" in capsys.readouterr().err
     assert cli.run(["report", graphs["folder"], out, "--data", data, "-o", str(home / "g.html")]) == 0
     with opened(home / "g.html") as page:
-        assert len(page.query_selector_all("#row-table svg.drawing")) == 150
+        assert len(page.query_selector_all("#row-table svg.drawing")) == 90
 
 
 def test_a_run_has_a_page_too(opened: Callable[..., Any], explained: Any, shared_cache: Path, tmp_path: Path) -> None:

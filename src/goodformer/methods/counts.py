@@ -90,6 +90,6 @@ class CountMethod(Method):
         if self.task.kind == "multiclass":
             direction = torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
         else:
-            direction = torch.where(logits > 0, 1.0, -1.0).to(logits) / self.task.outputs
+            direction = torch.where(logits > 0, 1.0, -1.0).to(logits.dtype) / self.task.outputs
         _, terms = self.contributions(counts, direction)
         return self.model.spread(batch, terms.float())

@@ -67,7 +67,8 @@ class Fingerprint(GraphModel):
 
     def project(self, counts: Tensor) -> Tensor:
         """Return a random projection of log(1 + counts) and the further columns (B, D)."""
-        return torch.cat((counts[:, : self.table].log1p(), counts[:, self.table :]), 1) @ self.signs
+        columns = torch.cat((counts[:, : self.table].log1p(), counts[:, self.table :]), 1)
+        return columns.to(self.signs.dtype) @ self.signs
 
     def spread(self, batch: Batch, values: Tensor) -> Tensor:
         """Share the values of the columns (B, F) among the environments they count, and these among edges, (E,)."""
