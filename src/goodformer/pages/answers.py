@@ -264,7 +264,11 @@ def verdict(
     if len(drifting) > 1:
         text += f" {len(drifting)} properties differ from training, most of all {names}."
     else:
-        text += f" One property differs from training: {names}." if drifting else " No property differs from training."
+        text += (
+            f" One property differs from training: {names}."
+            if drifting
+            else " No property differs measurably from training."
+        )
     if share >= MANY:
         return {"kind": "bad", "text": f"{text} Do not rely on predictions for rows outside the domain."}
     return {"kind": "warn" if share >= SOME else "good", "text": text}

@@ -133,6 +133,7 @@ def context(found: Evidence) -> dict[str, Any]:
             {"part": SPLIT_NAMES[name], **row} for name in found["coverage"] for row in found["coverage"][name]
         ],
         "several": len(targets) > 1,
+        "measured": not any(target["classes"] for target in targets),
         "errors": [card(found, item) for item in found["shown"]["errors"]],
         "novel": [card(found, item) for item in found["shown"]["novel"]],
         "source": next((item["source"] for some in found["shown"].values() for item in some), "own"),
