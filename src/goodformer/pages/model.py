@@ -209,8 +209,12 @@ def tiles(found: Evidence) -> list[dict[str, str]]:
             made.append({"value": f"{share:.0%}", "name": f"of {SPLIT_NAMES[part]} outside the domain", "more": ""})
     covered = next((row for row in found["coverage"].get("test", ()) if row["level"] == 0.9), None)
     if covered and covered["coverage"] is not None:
-        more = f"mean size {page.number(covered['size'], 2)}"
-        made.append({"value": f"{covered['coverage']:.0%}", "name": "coverage of 90 % sets on OOD test", "more": more})
+        measured = not any(target["classes"] for target in found["targets"])
+        what, size = ("intervals", "width") if measured else ("sets", "size")
+        more = f"mean {size} {page.number(covered['size'], 2)}"
+        made.append(
+            {"value": f"{covered['coverage']:.0%}", "name": f"coverage of 90 % {what} on OOD test", "more": more}
+        )
     return made
 
 
