@@ -23,6 +23,7 @@ help: ## Show this list.
 run: $(STAMPS)/runtime ## Train ERM and GOODFormer on a reduced GOOD-Motif, print a table, draw test graphs.
 	$(BIN)/goodformer quickstart $(ARGS)
 
+# Tests of HTML pages need a browser (Debian: apt install chromium) and are skipped without one.
 test: $(STAMPS)/dev ## Run the tests in two processes; make test ARGS="-k draw" selects some.
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 

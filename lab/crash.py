@@ -1,7 +1,7 @@
 """Kills, rivals, full disks and flipped bits: ``python -m lab.crash`` or ``make crash``.
 
 Commands are killed at random moments and repeated; the result must equal that of a command that was never killed.
-Several processes start on one run; disks are full; a flipped bit in a stored file must be noticed or make no difference.
+Several processes start on one run; disks are full; a flipped bit in a stored file is noticed or makes no difference.
 The record counts all of it, with the seed. Processes are forked, so that slow imports are paid once.
 """
 
@@ -214,7 +214,7 @@ def full(times: int, draw: random.Random, scratch: Path, base: Path) -> dict[str
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     sync(descriptor)
 
-                os.fsync = limited
+                os.fsync = limited  # type: ignore[assignment]
 
             code = ended(start(words, place, fill))
             counts["runs"] += 1

@@ -291,7 +291,7 @@ def main() -> int:
                 shutil.rmtree(words.found / name, ignore_errors=True)
                 shutil.copytree(Path(scratch) / "input", words.found / name)
     peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    total = sum(one.get("inputs", 0) for one in record.values())
+    total = sum(int(str(one.get("inputs", 0))) for one in record.values())
     whole = {
         "seed": words.seed,
         "inputs": total,

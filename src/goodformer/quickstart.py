@@ -12,6 +12,8 @@ from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
 from goodformer.fitted import FittedModel
+from goodformer.pages import PAGE, attempted
+from goodformer.pages.comparison import write
 from goodformer.report import compare
 from goodformer.report.compare import Comparison
 from goodformer.report.metrics import METRICS, chosen_on
@@ -33,11 +35,13 @@ CEILING = 100 * (1 - 0.1 * 2 / 3)
 """One label in ten is replaced by a random one of three classes: no classifier can be better on average."""
 
 
-def run(folder: Path, seed: int = 0, threads: int = 1, progress: bool = True) -> tuple[Table, dict[str, Any]]:
-    """Train what is not trained yet, compare and draw.
+def run(
+    folder: Path, seed: int = 0, threads: int = 1, progress: bool = True, page: bool = True
+) -> tuple[Table, dict[str, Any]]:
+    """Train what is not trained yet, compare and draw; ``page`` also writes ``report.html``.
 
     Returns:
-        The table, and a dictionary with the file of the picture and the summary of each run.
+        The table, and a dictionary with the files of the picture and of the page, and the summary of each run.
     """
     comparison = Comparison(DATASET, ROWS, (seed,), BUDGET)
     runs: dict[str, Run] = {}
@@ -49,7 +53,9 @@ def run(folder: Path, seed: int = 0, threads: int = 1, progress: bool = True) ->
     found = {done.config.id: dict(done.summary or {}) for done in runs.values()}
     picture = draw(runs[EXPLAINED], folder / "subgraphs.png")
     summaries = {name: found[done.config.id] for name, done in runs.items()}
-    return table(comparison, found), {"picture": str(picture), "summaries": summaries}
+    shown = table(comparison, found)
+    made, notes = attempted(lambda: write(list(found.values()), folder / PAGE, [shown])) if page else (None, [])
+    return shown, {"picture": str(picture), "page": made, "notes": notes, "summaries": summaries}
 
 
 def table(comparison: Comparison, found: dict[str, dict[str, Any]]) -> Table:

@@ -29,6 +29,7 @@ from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
 from goodformer.engine import predictions
+from goodformer.engine.blend import member_run
 from goodformer.engine.run import check_method, train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import MODEL, PREDICTED, Run
@@ -36,6 +37,9 @@ from goodformer.engine.weights import DERIVED, WEIGHTS, read_description
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
+from goodformer.pages import PAGE, attempted
+from goodformer.pages.evidence import FILE as EVIDENCE
+from goodformer.pages.model import fit_page
 from goodformer.spec import SPLIT_NAMES
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
@@ -60,7 +64,7 @@ LEAST_AVERAGE = 10
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
-WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE, CARD))
+WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE, CARD, EVIDENCE, PAGE))
 """Files that a fit writes; an interrupted fit may leave some of them."""
 
 
@@ -127,6 +131,7 @@ def fit_file(
     watch: Callable[[str], None] | None = None,
     members: int | None = None,
     overwrite: bool = False,
+    page: bool = True,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -148,9 +153,10 @@ def fit_file(
         watch: Called with a sentence before and after each baseline.
         members: Runs with different seeds that predict together; by default one, or what a blend says.
         overwrite: Whether to replace another model in the folder; the same fit replaces its own in any case.
+        page: Whether to write ``report.html`` and the evidence it is made from, which contains rows of the data.
 
     Returns:
-        The content of ``report.json``.
+        The content of ``report.json``, ``folder``, and ``page``, the path of ``report.html`` if it was written.
     """
     folder = Path(out)
     files.settle(folder)
@@ -212,7 +218,12 @@ def fit_file(
         if problems:
             with RowWriter(new / UNREADABLE, list(problems[0])) as writer:
                 writer.write({name: [problem[name] for problem in problems] for name in problems[0]})
-    return {**report, "folder": str(out)}
+    made: str | None = None
+    failed: list[str] = []
+    if page:
+        others = {name: member_run(run, row["run"]) for name, row in (baselines or {"rows": {}})["rows"].items()}
+        made, failed = attempted(lambda: fit_page(folder, fitted, table, benchmark.splits, report, run, others))
+    return {**report, "notes": [*report["notes"], *failed], "folder": str(out), "page": made}
 
 
 def _run_of(folder: Path) -> str | None:

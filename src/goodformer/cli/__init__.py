@@ -25,6 +25,7 @@ from goodformer.cli import (
     methods,
     predict,
     quickstart,
+    report,
     reproduce,
     runs,
     split,
@@ -47,7 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Your own data": (split, fit, tune, predict, explain, export),
+    "Your own data": (split, fit, tune, predict, explain, report, export),
     "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():
@@ -138,9 +139,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:  # any other error is a fault of the program and keeps its traceback
         return _refuse(str(error))
     if code == INTERRUPTED:
-        words = sys.argv[1:] if arguments is None else arguments
+        said = arguments or sys.argv[1:]
         rest = "; the same command continues training from the last finished epoch."
-        typer.echo(f"stopped{rest if any(word in TRAINING for word in words) else '.'}", err=True)
+        typer.echo(f"stopped{rest if any(word in TRAINING for word in said) else '.'}", err=True)
     return int(code or 0)
 
 

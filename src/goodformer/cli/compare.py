@@ -50,6 +50,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the table here; - is stdout.")
     ] = None,
+    page: options.Page = True,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -107,6 +108,12 @@ def command(
             export_results(finished(plan.runs, runs), export, predictions)
         report = room.report(plan, known, failures, against, [pair] if pair else (), Shelf(runs, sources))
         table = room.table(report)
+        if page and known and not table_only:
+            from goodformer.pages import PAGE, attempted
+            from goodformer.pages.comparison import write
+
+            written, notes = attempted(lambda: write(list(known.values()), runs / PAGE, [table]))
+            typer.echo(f"page: {written}" if written else f"note: {notes[0]}", err=True)
     made = {
         output.Format.text: lambda: table.text(output.width()),
         output.Format.markdown: table.markdown,

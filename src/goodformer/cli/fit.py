@@ -68,6 +68,7 @@ def command(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another model in the folder of --out.")
     ] = False,
+    page: options.Page = True,
     runs: options.Runs = Path("runs"),
     device: options.Device = "cpu",
     threads: options.Threads = 1,
@@ -114,7 +115,21 @@ def command(
 
         settings = preset_file or preset
         report = fit_file(
-            source, out, method, model, settings, given, seed, runs, hardware, warn, baseline, watch, members, overwrite
+            source,
+            out,
+            method,
+            model,
+            settings,
+            given,
+            seed,
+            runs,
+            hardware,
+            warn,
+            baseline,
+            watch,
+            members,
+            overwrite,
+            page,
         )
     output.document(report) if as_json else _show(report, shown)
 
@@ -175,6 +190,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.problems(report)
     output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (card.md, report.json, split.json)")
+    if report["page"]:
+        typer.echo(f"page:  {report['page']}")
     typer.echo(
         f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
     )

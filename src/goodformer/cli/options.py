@@ -39,6 +39,9 @@ BUDGETS = "full, medium, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
 SUITES = "molecules or rules"
 """Names of the suites for help texts; a test compares them with the file of suites."""
+Page = Annotated[
+    bool, typer.Option("--report/--no-report", help="Write an HTML page, report.html; it contains rows of the data.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")]

@@ -15,6 +15,7 @@ def command(
         "quickstart"
     ),
     seed: Annotated[int, typer.Option(min=0, help="Seed of both runs.")] = 0,
+    page: options.Page = True,
     threads: options.Threads = 1,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -32,9 +33,12 @@ def command(
     with output.working():
         from goodformer import quickstart
 
-        table, report = quickstart.run(out, seed=seed, threads=threads, progress=not quiet)
+        table, report = quickstart.run(out, seed=seed, threads=threads, progress=not quiet, page=page)
     if as_json:
         output.document({**table.to_dict(), **report})
         return
     output.show(table)
     typer.echo(f"\npicture: {report['picture']}")
+    output.notes(report)
+    if report["page"]:
+        typer.echo(f"page:    {report['page']}")

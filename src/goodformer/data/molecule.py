@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
+from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator, rdMolDescriptors
 from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from torch import Tensor
@@ -101,6 +101,19 @@ BOND: tuple[Column, ...] = (
     (Chem.Bond.GetStereo, 0, _table(Chem.BondStereo.names, STEREO, "STEREOANY")),
     (Chem.Bond.GetIsConjugated, 0, None),
 )
+DESCRIPTORS: dict[str, Callable[[Any], float]] = {
+    "heavy atoms": Chem.Mol.GetNumHeavyAtoms,
+    "molecular weight": rdMolDescriptors.CalcExactMolWt,
+    "logP": lambda mol: rdMolDescriptors.CalcCrippenDescriptors(mol)[0],
+    "polar surface area": rdMolDescriptors.CalcTPSA,
+    "H-bond donors": rdMolDescriptors.CalcNumHBD,
+    "H-bond acceptors": rdMolDescriptors.CalcNumHBA,
+    "rotatable bonds": rdMolDescriptors.CalcNumRotatableBonds,
+    "rings": rdMolDescriptors.CalcNumRings,
+    "aromatic rings": rdMolDescriptors.CalcNumAromaticRings,
+    "share of sp3 carbon": rdMolDescriptors.CalcFractionCSP3,
+}
+"""Properties by which chemists compare sets of molecules."""
 ENDS = (Chem.Bond.GetBeginAtomIdx, Chem.Bond.GetEndAtomIdx)
 
 
@@ -163,6 +176,12 @@ class Parsed:
         for row, binary in enumerate(self.binaries()):
             found[row] = generator.GetFingerprintAsNumPy(restored(binary))
         return found
+
+    def descriptors(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return common properties of each molecule (G,) by name; see `DESCRIPTORS`."""
+        rows = [[write(mol) for write in DESCRIPTORS.values()] for mol in map(restored, self.binaries())]
+        table = np.array(rows, dtype=np.float64).reshape(len(self), len(DESCRIPTORS))
+        return {name: table[:, place] for place, name in enumerate(DESCRIPTORS)}
 
     def contain(self, patterns: Sequence[str], progress: bool = False) -> npt.NDArray[np.bool_]:
         """Return whether each molecule contains each SMARTS pattern (G, P); from the disk cache if there are many."""

@@ -5,11 +5,14 @@ The only file that draws with RDKit.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
+from xml.etree import ElementTree as XML
 
 import torch
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
@@ -23,6 +26,7 @@ from torch_geometric.utils import to_rdmol
 
 from goodformer import files
 from goodformer.data.molecule import CHIRALITY, labelled, rebuilt, restored
+from goodformer.draw import inline
 from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.errors import InputError
@@ -50,6 +54,8 @@ MOST = 500
 """Largest number of molecules in one picture."""
 LONGEST_BOND = 0.095
 """Length of a bond as a share of its panel's width, unless the molecule is too large for that."""
+INLINE = 150
+"""Largest number of atoms of a molecule that is drawn inside a page."""
 PER_LENGTH, TIGHTEST = 23, 18
 """Pixels of a panel for each unit of a molecule's length, and below how many it gets a wider panel; a bond is 1.5."""
 TITLE_SIZE, LINE = 16, 22
@@ -152,6 +158,68 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
     canvas.FinishDrawing()
     drawn: bytes = canvas.GetDrawingText()
     return drawn
+
+
+def molecule_svg(
+    molecule: Molecule, edge_index: Tensor, scores: Tensor | None = None, width: int = 260, height: int = 190
+) -> str:
+    """Return a structural formula as SVG for an HTML page, see `goodformer.draw.inline`.
+
+    Args:
+        molecule: See `draw_molecule`.
+        edge_index: The ends of each directed edge, (2, E).
+        scores: Score of each directed edge, (E,); no highlights by default.
+        width: Units across.
+        height: Units down.
+    """
+    mol = _parsed(molecule, edge_index.cpu())
+    count = mol.GetNumAtoms()
+    if count > INLINE:
+        return inline.whole(width, height, "", f"a molecule of {count} atoms, too large to draw")
+    canvas = rdMolDraw2D.MolDraw2DSVG(width, height, -1, -1, True)  # letters stay text
+    options: Any = canvas.drawOptions()
+    options.useBWAtomPalette()
+    options.prepareMolsBeforeDrawing = options.clearBackground = options.scaleBondWidth = False
+    options.bondLineWidth, options.fixedBondLength, options.padding = 1.5, 26, 0.06
+    options.flagCloseContactsDist = -1
+    with rdBase.BlockLogs():
+        rdDepictor.Compute2DCoords(mol, canonOrient=True)
+        rdDepictor.StraightenDepiction(mol)
+        mol = _prepared(mol)
+        canvas.DrawMolecule(mol)
+    points = [(point.x, point.y) for point in map(canvas.GetDrawCoords, range(count))]
+    canvas.FinishDrawing()
+    bands = ""
+    if scores is not None and scores.numel():
+        bond = math.dist(*(points[end] for end in edge_index[:, 0].tolist()))
+        bands = inline.highlights(score_edges(edge_index, scores.double()), points, max(0.5 * bond, 3))
+    return inline.whole(width, height, bands + _compact(canvas.GetDrawingText()), f"a molecule of {count} atoms")
+
+
+def _compact(svg: str) -> str:
+    """Return RDKit's drawing with all lines in one path, all surfaces in another, and letters, in the text's colour."""
+    lines: list[str] = []
+    filled: list[str] = []
+    letters: list[str] = []
+    for element in XML.fromstring(svg.encode("iso-8859-1")):
+        style, d = element.get("style", ""), _shortened_path(element.get("d", ""))
+        if element.tag.endswith("path"):
+            (lines if "fill:none" in style else filled).append(d)
+        elif element.tag.endswith("text"):
+            size = re.search(r"font-size:(\d+)px", style)
+            x, y = (f"{float(element.get(name, '0')):.0f}" for name in "xy")
+            small = f' font-size="{size.group(1)}"' if size and size.group(1) != "12" else ""
+            letters.append(f'<text x="{x}" y="{y}"{small}>{element.text}</text>')
+    return (
+        f'<path d="{"".join(lines)}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+        + (f'<path d="{"".join(filled)}" fill="currentColor"/>' if filled else "")
+        + (f'<g fill="currentColor" font-size="12" font-family="sans-serif">{"".join(letters)}</g>' if letters else "")
+    )
+
+
+def _shortened_path(d: str) -> str:
+    """Return a path without the spaces and zeros that it does not need."""
+    return re.sub(r" ?([MLCQZ]) ?", r"\1", d.replace(".0", "")).replace(",", " ")
 
 
 def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: Size = None) -> Highlights:

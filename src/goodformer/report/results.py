@@ -53,12 +53,25 @@ def write(results: Path = Path("results"), page: Path = Path("docs/results.md"))
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return one table per benchmark: one row per method and settings, mean and standard deviation over seeds."""
+    return [_table(key, some) for key, some in _benchmarks(records).items()]
+
+
+def rows(records: Sequence[Record]) -> list[list[tuple[str, list[Record]]]]:
+    """Return the rows of `tables`, each as its name and its records, one list per table."""
+    return [
+        [(_label(dict(zip(KEY, key, strict=True))), found) for key, found in _rows(some).items()]
+        for some in _benchmarks(records).values()
+    ]
+
+
+def _benchmarks(records: Sequence[Record]) -> dict[Key, list[Record]]:
+    """Return the records of each benchmark."""
 
     def benchmark(record: Record) -> Key:
         dataset = record.get("config", {}).get("dataset", {})
         return (*(record.get(key) for key in BENCHMARK), *(dataset.get(key) for key in VARIANT))
 
-    return [_table(key, some) for key, some in _grouped(records, benchmark).items()]
+    return _grouped(records, benchmark)
 
 
 def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
@@ -69,22 +82,28 @@ def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Ke
     return groups
 
 
-def _table(benchmark: Key, records: Sequence[Record]) -> Table:
-    """Return the table of one benchmark; what all rows share stands in the note, empty columns are left out."""
+def _rows(records: Sequence[Record]) -> dict[Key, list[Record]]:
+    """Return the records of each row of a table, those with the same settings but for the seed."""
     groups: dict[Key, list[Record]] = {}
     for alike in _grouped(records, lambda record: tuple(record.get(key) for key in KEY)).values():
         for record in alike:  # runs with other settings than their preset's are rows of their own
             preset = ", ".join((str(record.get("preset")), *_changes(record)))
             groups.setdefault(tuple(({**record, "preset": preset}).get(key) for key in KEY), []).append(record)
+    return groups
+
+
+def _table(benchmark: Key, records: Sequence[Record]) -> Table:
+    """Return the table of one benchmark; what all rows share stands in the note, empty columns are left out."""
+    groups = _rows(records)
     keys = [dict(zip(KEY, key, strict=True)) for key in groups]
-    rows = list(groups.values())
+    found = list(groups.values())
     baselines = [_baseline(key["budget"], groups) for key in keys]
     columns = [
         ("method", [Cell(_label(key)) for key in keys]),
-        ("OOD test", [METRICS["ood_test"].cell(some) for some in rows]),
-        ("paper", [_published(some[0], key["preset"]) for key, some in zip(keys, rows, strict=True)]),
-        *((metric.head, [metric.cell(some) for some in rows]) for metric in map(METRICS.__getitem__, BESIDE)),
-        ("s/epoch (x ERM)", [_cost(some, base) for some, base in zip(rows, baselines, strict=True)]),
+        ("OOD test", [METRICS["ood_test"].cell(some) for some in found]),
+        ("paper", [_published(some[0], key["preset"]) for key, some in zip(keys, found, strict=True)]),
+        *((metric.head, [metric.cell(some) for some in found]) for metric in map(METRICS.__getitem__, BESIDE)),
+        ("s/epoch (x ERM)", [_cost(some, base) for some, base in zip(found, baselines, strict=True)]),
     ]
     columns = [(head, cells) for head, cells in columns if any(cell.text != ABSENT for cell in cells)]
     shared = []
@@ -95,7 +114,7 @@ def _table(benchmark: Key, records: Sequence[Record]) -> Table:
             columns.append(("epoch chosen on" if name == "selection" else name, [Cell(text) for text in texts]))
         elif values[0] is not None:
             shared.append(words(values[0]))
-    columns.append(("seeds", [Cell.of(len(some)) for some in rows]))
+    columns.append(("seeds", [Cell.of(len(some)) for some in found]))
     note = ", ".join(shared)
     return Table.of_columns(columns, _title(benchmark), f"{note[:1].upper()}{note[1:]}." if note else "")
 

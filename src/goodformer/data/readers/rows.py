@@ -110,6 +110,29 @@ def read_collection(path: str | Path, smiles: str = "smiles", standardise: str =
     return join(read_blocks(path, smiles, WHOLE, standardise=standardise), str(path))
 
 
+def read_columns(path: str | Path, size: int = WHOLE) -> Columns:
+    """Return all columns of a table or of a JSON lines file; no graph is made."""
+    place, form = Path(path), form_of(path)
+    if not place.is_file():
+        raise InputError(f"file {path} not found; give a table (.csv, .tsv, .parquet, .xlsx) or JSON lines (.jsonl).")
+    if form == PARQUET:
+        parts = _parquet_parts(place, size)
+    elif form in excel.WORKBOOKS:
+        parts = excel.sheet_parts(place, size)
+    elif form in TABLES:
+        parts = table_parts(place, size, "")
+    elif form == ".jsonl":
+        known = json_rows.survey(place, "")
+        parts = (json_rows.columns(lines, known) for lines in chunks(read_lines(place, strict=False), size))
+    else:
+        raise InputError(f"{path} is not a table; give a .csv, .tsv, .parquet, .xlsx or .jsonl file.")
+    columns: Columns = {}
+    for part in parts:
+        for name, values in part.items():
+            columns.setdefault(name, []).extend(values)
+    return columns
+
+
 def join(blocks: Iterable[Block], where: str = "the source") -> tuple[Collection, Columns]:
     """Join consecutive blocks into one collection and its columns; ``where`` names the source in messages."""
     parts: list[Collection] = []

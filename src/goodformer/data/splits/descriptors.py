@@ -20,6 +20,8 @@ DEGREES = 7
 """Number of degrees distinguished; the last includes all larger ones."""
 CODES = 16
 """Number of codes distinguished in each categorical column: the commonest."""
+MOST_NAMED = 6
+"""Node features that have a name of their own."""
 WALK = "random_walk:8"
 
 
@@ -67,3 +69,28 @@ def _means(graphs: GraphSet, values: Tensor) -> Tensor:
     """Return the mean of node values (N, F) over each graph (G, F)."""
     owner = torch.repeat_interleave(graphs.sizes)  # (N,)
     return torch.zeros(len(graphs), values.shape[1]).double().index_add_(0, owner, values) / graphs.sizes[:, None]
+
+
+def named(graphs: GraphSet, features: FeatureSpec) -> dict[str, Floats]:
+    """Return plain properties of each graph (G,) by name: size, density, branching, cycles and mean node features."""
+    nodes, edges = graphs.sizes.double(), graphs.edge_ptr.diff().double() / 2
+    degree = graphs.edge_index[0].bincount(minlength=int(graphs.node_ptr[-1]))  # (N,)
+    owner = torch.repeat_interleave(graphs.sizes)  # (N,)
+    largest = torch.zeros(len(graphs)).double().scatter_reduce_(0, owner, degree.double(), "amax")
+    found = {
+        "nodes": nodes,
+        "edges": edges,
+        "edges per node": edges / nodes,
+        "largest degree": largest,
+        "share of leaves": _means(graphs, (degree == 1).double()[:, None])[:, 0],
+        "edges beyond a tree": edges - nodes + 1,
+    }
+    if features.node.kind == "continuous":
+        means = _means(graphs, graphs.node["x"].double())
+        found |= {f"mean of feature {place}": column for place, column in enumerate(means.T[:MOST_NAMED])}
+    elif features.node.kind == "categorical":
+        codes, counts = graphs.node["x"][:, 0].unique(return_counts=True)
+        for code in codes[counts.argsort(descending=True, stable=True)][:MOST_NAMED].tolist():
+            own = (graphs.node["x"][:, 0] == code).double()[:, None]
+            found[f"share of nodes of type {code}"] = _means(graphs, own)[:, 0]
+    return {name: values.numpy() for name, values in found.items()}

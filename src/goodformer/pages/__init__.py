@@ -1,0 +1,62 @@
+"""Results as HTML pages: a fitted model, its predictions for a file, a comparison of runs.
+
+Every page is one file that needs no other: style, script and drawings are inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from goodformer.engine.store import CONFIG, MODEL, Run
+from goodformer.errors import InputError
+
+PAGE = "report.html"
+
+
+def report(
+    sources: Sequence[str | Path],
+    out: Path | None = None,
+    data: Path | None = None,
+    smiles: str | None = None,
+    runs: Path = Path("runs"),
+) -> Path:
+    """Write the page that fits the sources and return its path.
+
+    Args:
+        sources: A fitted model or a run; a fitted model and a file of its answers; or files of records and folders.
+        out: The page; by default ``report.html`` beside the source.
+        data: The file that was predicted, if the answers lack the structures.
+        smiles: Column of the SMILES in the answers; by default that of the training file.
+        runs: Folder in which runs are looked up by name.
+    """
+    if out is not None and out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{out} is not the name of a page; give a file that ends in .html.")
+    places = [Path(source) for source in sources]
+    first = places[0]
+    if (first / MODEL).is_file() and not (first / CONFIG).is_file():
+        from goodformer.pages.answers import answers_page
+        from goodformer.pages.model import model_page
+
+        if len(places) > 2:
+            raise InputError(f"{first} is a fitted model; give at most one file of answers with it.")
+        return answers_page(first, places[1], out, data, smiles) if len(places) == 2 else model_page(first, out)
+    if all(place.suffix == ".jsonl" or (place.is_dir() and not (place / CONFIG).is_file()) for place in places):
+        from goodformer.pages.comparison import comparison_page
+
+        return comparison_page(places, out)
+    if len(places) > 1:
+        raise InputError(
+            f"{first} is neither a fitted model nor records; give MODEL ANSWERS, or files of records (.jsonl)."
+        )
+    from goodformer.pages.model import run_page
+
+    return run_page(Run.open(first, runs), out)
+
+
+def attempted(make: Callable[[], Path]) -> tuple[str | None, list[str]]:
+    """Write a page beside a result: return its path, or a note on why there is none. The result is worth more."""
+    try:
+        return str(make()), []
+    except Exception as error:
+        return None, [f"the page could not be written ({type(error).__name__}: {error})."]

@@ -1,0 +1,219 @@
+"""Pages opened from disk in a real browser: what they show is what the JSON says."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from goodformer import cli
+from goodformer.errors import InputError
+from goodformer.pages import attempted, evidence, report
+from goodformer.pages.evidence import FILE
+from goodformer.spec import SPLIT_NAMES
+from tests.pages.conftest import EVIL
+
+MOST = 5_000_000
+"""Bytes of the largest page."""
+
+
+def column(page: Any, table: str, number: int) -> list[str]:
+    """The visible cells of a column."""
+    rows = page.query_selector_all(f"#{table} tbody tr:not([hidden])")
+    return [row.query_selector_all("td")[number].inner_text() for row in rows]
+
+
+def test_a_model_page_shows_the_numbers_of_the_report(opened: Callable[..., Any], nitro: dict[str, Any]) -> None:
+    path = Path(nitro["page"])
+    assert path == Path(nitro["folder"]) / "report.html"
+    assert path.stat().st_size < MOST
+    with opened(path) as page:
+        rows = [
+            [cell.inner_text() for cell in row.query_selector_all("td")]
+            for row in page.query_selector_all("#metric-table tbody tr")
+        ]
+        shown = {row[0]: row for row in rows if row[1] == "ROC-AUC"}
+        for part in ("id_val", "id_test", "val", "test"):
+            found = shown[SPLIT_NAMES[part]]
+            assert found[2] == str(nitro["counts"][part])
+            sides = [nitro["splits"], *(one["splits"] for one in nitro["baseline"]["rows"].values())]
+            for place, splits in zip((3, 4, 6), sides, strict=True):
+                value = splits[part]["rocauc"]
+                assert found[place].split()[0] == ("-" if value is None else f"{value:.3f}")
+        verdict = page.inner_text("#verdict")
+        assert f"{nitro['splits']['test']['rocauc']:.3f}" in verdict
+        assert nitro["baseline"]["best"] in verdict
+        assert nitro["commit"] is None or nitro["commit"] in page.inner_text("main")
+
+
+def test_a_model_page_draws_molecules_with_explanations_and_neighbours(
+    opened: Callable[..., Any], nitro: dict[str, Any]
+) -> None:
+    kept = evidence.load(Path(nitro["folder"]))
+    with opened(Path(nitro["page"])) as page:
+        cards = page.query_selector_all("#novel ~ .cards:last-of-type article") or page.query_selector_all("article")
+        assert len(page.query_selector_all("article")) == sum(map(len, kept["shown"].values())) > 0
+        assert all(card.query_selector("svg.drawing path[stroke='var(--chosen)']") for card in cards)
+        summary = page.query_selector("article details summary")
+        assert not page.is_visible(".near svg")
+        summary.focus()
+        page.keyboard.press("Enter")
+        assert page.is_visible(".near svg")
+
+
+def test_text_of_a_user_stays_text(opened: Callable[..., Any], nitro: dict[str, Any], answers: Path) -> None:
+    made = report([nitro["folder"], answers])
+    for path in (Path(nitro["page"]), made):
+        with opened(path) as page:
+            assert EVIL in page.inner_text("main")
+            assert page.query_selector_all("img") == []
+
+
+def test_a_table_is_sorted_and_filtered(opened: Callable[..., Any], nitro: dict[str, Any], answers: Path) -> None:
+    with answers.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if not row["problem"]]
+    path = report([nitro["folder"], answers])
+    assert path == answers.with_suffix(".html")
+    with opened(path) as page:
+        heads = [one.inner_text().strip() for one in page.query_selector_all("#row-table th")]
+        score, predicted = heads.index("domain score"), heads.index("predicted")
+        assert column(page, "row-table", predicted) == [row["predicted"] for row in rows]
+        head = page.query_selector_all("#row-table th")[score]
+        head.query_selector("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        expected = sorted((float(row["domain_score"]) for row in rows), reverse=True)
+        assert column(page, "row-table", score) == [f"{one:.2f}" for one in expected]
+        head.query_selector("button").focus()
+        page.keyboard.press("Enter")
+        assert head.get_attribute("aria-sort") == "ascending"
+        assert column(page, "row-table", score) == [f"{one:.2f}" for one in reversed(expected)]
+        outside = sum(row["outside"] == "True" for row in rows)
+        page.check("input[data-key=outside]")
+        assert len(column(page, "row-table", score)) == outside
+        assert page.inner_text("output") == f"{outside} of {len(rows)} rows"
+        page.uncheck("input[data-key=outside]")
+        page.fill("input[type=search]", "cc(c)cc1ccc")  # a SMILES, which the table holds as a drawing
+        assert column(page, "row-table", heads.index("row")) == ["6"]
+        page.fill("input[type=search]", "")
+        page.select_option("select[data-key=predicted]", "yes")
+        assert set(column(page, "row-table", predicted)) <= {"yes"}
+        assert f"{outside / len(rows):.0%}" in page.inner_text("#verdict")
+        assert "nonsense" not in page.inner_text("#row-table")
+        assert page.query_selector("#problems")
+
+
+def test_a_page_fits_a_phone_in_the_dark_and_on_paper(opened: Callable[..., Any], nitro: dict[str, Any]) -> None:
+    with opened(Path(nitro["page"]), 390, "dark") as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.click("#theme")
+        light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (dark, light) == ("rgb(20, 24, 29)", "rgb(255, 255, 255)")
+        page.emulate_media(media="print")
+        assert not page.is_visible("#theme")
+        assert page.is_visible("#verdict")
+
+
+def test_several_targets_have_a_panel_each(opened: Callable[..., Any], several: dict[str, Any]) -> None:
+    with opened(Path(several["page"])) as page:
+        assert page.is_visible("[data-panel='1']")
+        assert not page.is_visible("[data-panel='2']")
+        page.select_option("#target", "2")
+        assert page.is_visible("[data-panel='2']")
+        assert not page.is_visible("[data-panel='1']")
+        parts, targets = column(page, "metric-table", 0), column(page, "metric-table", 1)
+        assert [one for part, one in zip(parts, targets, strict=True) if part == "OOD test"] == [
+            *("mean", "nitro", "aromatic"),
+            *("mean", "nitro", "aromatic"),
+        ]
+    kept = evidence.load(Path(several["folder"]))["metrics"]["test"]
+    by_target = {row["target"]: row["value"] for row in kept if row["metric"] == "rocauc"}
+    assert by_target[""] == pytest.approx(several["splits"]["test"]["rocauc"], abs=1e-4)
+    assert by_target[""] == pytest.approx(np.mean([by_target["nitro"], by_target["aromatic"]]), abs=1e-5)
+
+
+def test_graphs_are_drawn_as_graphs(
+    opened: Callable[..., Any], graphs: dict[str, Any], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(Path(graphs["page"])) as page:
+        assert page.query_selector("svg.drawing[aria-label*='nodes']")
+        assert "ROC-AUC" not in page.inner_text("#metric-table")
+    data, out = str(home / "graphs.jsonl"), str(home / "graph-answers.csv")
+    assert cli.run(["predict", graphs["folder"], data, "-o", out, "--quiet"]) == 0
+    assert cli.run(["report", graphs["folder"], out]) == 2
+    assert "--data" in capsys.readouterr().err
+    assert cli.run(["report", graphs["folder"], out, "--data", data, "-o", str(home / "g.html")]) == 0
+    with opened(home / "g.html") as page:
+        assert len(page.query_selector_all("#row-table svg.drawing")) == 90
+
+
+def test_a_run_has_a_page_too(opened: Callable[..., Any], explained: Any, shared_cache: Path, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOODFORMER_CACHE", str(shared_cache))
+        path = report([explained.folder], tmp_path / "run.html")
+    with opened(path) as page:
+        value = explained.summary["splits"]["test"]["accuracy"]
+        assert f"{value:.3f}" in page.inner_text("#verdict")
+
+
+def test_a_comparison_shows_tables_curves_and_what_is_not_run(opened: Callable[..., Any], tmp_path: Path) -> None:
+    config = {"dataset": {"name": "good-motif", "domain": "basis", "shift": "covariate"}}
+    lines = []
+    for method, seed, value in (("erm", 0, 0.5), ("erm", 1, 0.6), ("gsat", 0, 0.7), ("gsat", 1, 0.9)):
+        one = {"id": f"{method}{seed}", "dataset": "good-motif", "domain": "basis", "shift": "covariate"}
+        one |= {"train_graphs": 100, "method": method, "model": "gin", "preset": "default", "seed": seed, "epochs": 2}
+        one |= {"budget": "full", "selection": "ood_val", "metric": "accuracy", "ood_test": value, "id_test": 0.9}
+        one |= {"precision_at_10": value / 2, "curves": {"ood_test": [0.1, value]}, "config": config}
+        lines.append(json.dumps(one))
+    (tmp_path / "records.jsonl").write_text("\n".join(lines))
+    path = report([tmp_path / "records.jsonl"])
+    assert path == tmp_path / "report.html"
+    with opened(path) as page:
+        rows = page.query_selector_all("#part-0-table tbody tr")
+        assert [row.query_selector_all("td")[1].inner_text() for row in rows] == ["55.00 ±7.07", "80.00 ±14.14"]
+        head = page.query_selector_all("#part-0-table th button")[1]
+        head.click()
+        assert column(page, "part-0-table", 1) == ["80.00 ±14.14", "55.00 ±7.07"]
+        assert "gsat" in page.inner_text("p.verdict")
+        titles = [one.text_content() for one in page.query_selector_all("svg.chart circle title")]
+        assert any(one.endswith(": 2, 80") for one in titles)
+        page.click("details:has-text('not run here') summary")
+        assert "GIL" in page.inner_text("details:has-text('not run here')")
+
+
+def test_a_page_that_fails_spoils_nothing(nitro: dict[str, Any]) -> None:
+    def fail() -> Path:
+        raise RuntimeError("no")
+
+    page, notes = attempted(fail)
+    assert page is None
+    assert "no" in notes[0]
+
+
+def test_without_evidence_or_with_damaged_evidence_the_error_says_what_to_do(
+    nitro: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("model.json", FILE):
+        (folder / name).write_bytes((Path(nitro["folder"]) / name).read_bytes())
+    content = (folder / FILE).read_bytes()
+    for damaged in (content[:200], b"not packed", gzip.compress(b"[1]"), gzip.compress(b'{"format": "other"}')):
+        (folder / FILE).write_bytes(damaged)
+        with pytest.raises(InputError, match=FILE):
+            report([folder])
+    os.remove(folder / FILE)
+    with pytest.raises(InputError, match="no-report"):
+        report([folder])
+    with pytest.raises(InputError, match=r"\.html"):
+        report([folder], tmp_path / "x.pdf")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no finished run"):
+        report([tmp_path / "empty"])
