@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "executors": DISK | {"config", "engine"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
+    "serve": DISK | {"data", "fitted", "explain", "draw", "apply", "__init__"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report"},
     "cli": None,
     "__init__": None,

@@ -25,6 +25,7 @@ from goodformer.cli import (
     quickstart,
     reproduce,
     runs,
+    serve,
     split,
     train,
     uncertainty,
@@ -44,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Your own data": (split, fit, predict, explain),
+    "Your own data": (split, fit, predict, explain, serve),
     "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():
