@@ -33,6 +33,8 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+DROPPED = 8
+"""How many times the largest size is read and dropped of a request that is too large."""
 OPEN = ("/", "/health", "/static/")
 """Paths that need no token: the page itself, which holds no data, and the state of the server."""
 
@@ -95,8 +97,10 @@ class Guard:
                 await send(message)
 
         try:
-            self._check(scope)
-            body = await self._body(scope, receive) if scope["method"] == "POST" else b""
+            refused = self._refused(scope)
+            body = await self._body(receive)  # read even if refused: clients do not listen before they have sent it
+            if refused is not None:
+                raise refused
             await self.app(scope, _given(body, receive), sending)
         except Refused as error:
             await error.response(scope, receive, sending)
@@ -105,46 +109,51 @@ class Guard:
             self.metrics.requests.labels(path, status).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)
 
-    def _check(self, scope: MutableMapping[str, Any]) -> None:
-        """Raise an error unless host, origin and token are right."""
+    def _refused(self, scope: MutableMapping[str, Any]) -> Refused | None:
+        """Return why a request is refused by its head: a wrong host, origin or token."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
         if host not in self.hosts and not _is_address(host):
-            raise Refused(421, f"{host!r} is not a host name of this server; use its address.", connection="close")
+            return Refused(421, f"{host!r} is not a host name of this server; use its address.")
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            raise Refused(403, "requests of other web pages are refused; open the page of this server.")
+            return Refused(403, "requests of other web pages are refused; open the page of this server.")
         path = scope["path"]
         if self.token is None or path in OPEN or path.startswith(OPEN[-1]):
-            return
+            return None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
             sentence = "this server needs a token; send the header Authorization: Bearer TOKEN."
-            raise Refused(401, sentence, www_authenticate="Bearer", connection="close")
+            return Refused(401, sentence, www_authenticate="Bearer")
+        return None
 
-    async def _body(self, scope: MutableMapping[str, Any], receive: Receive) -> bytes:
-        """Return the content of a request; raise an error if it is too large or too slow."""
-        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        sentence = f"the request is larger than {self.limits.megabytes} MB; send fewer rows at a time."
-        large = Refused(413, sentence, connection="close")
-        if not length.isdigit() or int(length) > self.limits.size:
-            raise large
-        parts, size = [], 0
+    async def _body(self, receive: Receive) -> bytes:
+        """Return the content of a request; raise an error if it is too large or too slow.
+
+        The rest of a request that is too large is read and dropped, up to a limit, so that the client sees the answer.
+        """
+        parts: list[bytes] = []
+        size = 0
         try:
             async with asyncio.timeout(self.limits.arrival):
-                while True:
+                more = True
+                while more and size <= DROPPED * self.limits.size:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Refused(400, "the request is not complete; send it again.")
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self.limits.size:
-                        raise large
-                    if not message.get("more_body"):
-                        return b"".join(parts)
+                    more = message.get("more_body", False)
+                    size += len(message.get("body", b""))
+                    if size <= self.limits.size:
+                        parts.append(message.get("body", b""))
+                    else:
+                        parts.clear()
         except TimeoutError:
             sentence = f"the request did not arrive within {self.limits.arrival:g} s; send it again."
             raise Refused(408, sentence, connection="close") from None
+        if size > self.limits.size:
+            sentence = f"the request is larger than {self.limits.megabytes} MB; send fewer rows at a time."
+            raise Refused(413, sentence, connection="close")
+        return b"".join(parts)
 
 
 def _given(body: bytes, receive: Receive) -> Receive:

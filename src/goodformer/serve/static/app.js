@@ -269,7 +269,7 @@ function figure(answer) {
     });
     over.append(...spots);
     parts.push(make("div", { class: "formula" }, image, over), said,
-      make("p", { class: "key quiet" }, make("i", { class: "strong" }), "highest-scoring third of the bonds ", make("i", { class: "pale" }), "other bonds, by score"));
+      make("p", { class: "key quiet" }, make("i", { class: "strong" }), `best ${graph.k} bonds `, make("i", { class: "pale" }), "other bonds, by score"));
   }
   if (graph.fidelity && graph.fidelity.removed !== null) {
     const { whole, removed, kept } = graph.fidelity;
