@@ -160,8 +160,7 @@ def test_only_the_keyboard(open_page: Any, site: Site) -> None:
 def test_a_drawing_is_predicted(open_page: Any, site: Site) -> None:
     page = open_page(site)
     page.click("#draw")
-    page.wait_for_function("document.querySelector('#editor').shadowRoot || document.querySelector('#editor canvas')")
-    page.wait_for_timeout(300)
+    page.wait_for_selector("#take:enabled")
     box = page.locator("#editor").bounding_box()
     page.mouse.click(box["x"] + 300, box["y"] + 200)  # a first bond: ethane
     page.wait_for_timeout(100)

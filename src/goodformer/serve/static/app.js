@@ -305,6 +305,7 @@ async function draw() {
   if (!open || editor) return;
   const { CanvasEditor } = await import("/static/openchemlib.js");
   editor = new CanvasEditor(find("editor"), { initialMode: "molecule" });
+  find("take").disabled = false;
 }
 
 function take() {
