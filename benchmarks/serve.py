@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -153,14 +153,14 @@ def serving(folder: str, use: Callable[[str, psutil.Process], None]) -> None:
         server.wait(30)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print one line per load."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", help="a folder written by goodformer fit")
     parser.add_argument("--seconds", type=float, default=5, help="time per load; the loop takes as long again")
     parser.add_argument("--requests", type=int, default=10_000, help="requests of the memory measurement; 0 skips it")
     parser.add_argument("-o", "--out", type=Path, help="file for the record (JSON)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     with ROWS.open() as file:
         smiles = [row["smiles"] for row in csv.DictReader(file)]

@@ -22,6 +22,9 @@ from goodformer.serve.limits import Limits
 HEAD_SECONDS = 10.0
 """Time in which the head of a request must arrive."""
 
+IDLE_SECONDS = 30
+"""Time after which a connection without requests is closed."""
+
 
 class Protocol(H11Protocol):
     """HTTP/1.1; closes connections that do not send the head of a request in time."""
@@ -112,6 +115,7 @@ def server_of(
         log_level="warning",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=int(bounds.seconds + bounds.arrival),
         proxy_headers=False,
     )
