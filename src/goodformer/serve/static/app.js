@@ -211,6 +211,7 @@ async function explain(row) {
   if (state.row === row) return;
   state.row = row;
   mark();
+  find("why").setAttribute("aria-busy", "true");
   if (!explained.has(row)) {
     const asked = state.answers.map((answer) => {
       const given = answer.molecules ? { smiles: [answer.molecules[row]] } : { graphs: [JSON.parse(state.lines[row])] };
@@ -227,6 +228,8 @@ async function explain(row) {
   } catch (error) {
     explained.delete(row);
     if (state.row === row) find("why").replaceChildren(make("p", { class: "bad" }, error.message));
+  } finally {
+    if (state.row === row) find("why").removeAttribute("aria-busy");
   }
 }
 
