@@ -19,6 +19,7 @@ COMMANDS = [
     ["compare"],
     ["evaluate"],
     ["explain"],
+    ["serve"],
     ["datasets"],
     ["datasets", "list"],
     ["datasets", "show"],
