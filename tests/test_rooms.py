@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "pages": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw", "report", "__init__"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw", "pages"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
+    "serve": DISK | {"data", "fitted", "explain", "draw", "apply", "__init__"},
     "export": DISK | {"methods", "fitted", "uncertainty"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report", "pages"},
     "cli": None,

@@ -23,6 +23,7 @@ COMMANDS = [
     ["tune"],
     ["predict"],
     ["export"],
+    ["serve"],
     ["datasets"],
     ["datasets", "list"],
     ["datasets", "show"],

@@ -342,3 +342,16 @@ def test_real_molecules_are_drawn_from_smiles_and_from_codes(tmp_path: Path) -> 
         assert coloured(highlights(one, graph.edge_index, score)) == coloured(
             highlights(graph, graph.edge_index, score)
         )
+
+
+def test_a_formula_says_where_its_atoms_are() -> None:
+    """The letters of an atom lie around its place."""
+    graph = featurise(["OCCCCN"]).graphs.as_given()[0]
+    drawn = molecules.formula("OCCCCN", graph.edge_index, torch.rand(graph.edge_index.shape[1]))
+    assert drawn.elements == ["O", "C", "C", "C", "C", "N"]
+    assert len(drawn.places) == 6
+    for atom, letter in ((0, 0), (5, -1)):  # OH begins with its O, H2N ends with its N
+        paths = re.findall(rf"class='atom-{atom}' d='([^']*)' fill='#000000'", drawn.svg)
+        numbers = [float(word) for word in re.findall(r"[0-9.]+", paths[letter])]
+        middle = np.mean(numbers[::2]), np.mean(numbers[1::2])
+        assert middle == pytest.approx(drawn.places[atom], abs=4)

@@ -152,20 +152,8 @@ class Answers:
     def write(self, block: Block, answer: Predictions | None, more: Columns | None = None) -> None:
         """Add the rows of a block, with ``more`` columns; ``answer`` is None if none of them can be read."""
         collection = block.collection
-        places = [int(row) - block.first for row in collection.rows]
-        columns: Columns = {}
-        for name, values in {**answer_columns(self.model, answer, self.level), **(more or {})}.items():
-            columns[name] = [None] * collection.count
-            for place, value in zip(places, values, strict=True):
-                columns[name][place] = value
+        columns = block_answers(self.model, block, answer, self.level, more)
         self.outside += sum(value is True for value in columns.get("outside", []))
-        if self.model.standardise != "none":
-            columns[STANDARDISED] = [None] * collection.count
-            for place, text in zip(places, collection.smiles or (), strict=True):
-                columns[STANDARDISED][place] = text
-        columns[PROBLEM] = [None] * collection.count
-        for rejected in collection.rejected:
-            columns[PROBLEM][rejected.row - block.first] = rejected.reason
         names = fresh_names(list(columns), block.columns)
         table = {**block.columns, **dict(zip(names, columns.values(), strict=True))}
         self.rows += collection.count
@@ -187,6 +175,39 @@ class Answers:
             "problems": self.problems,
             "outside": None if self.model.uncertainty is None else self.outside,
         }
+
+
+def block_answers(
+    model: FittedModel,
+    block: Block,
+    answer: Predictions | None,
+    level: float | None = None,
+    more: Columns | None = None,
+) -> Columns:
+    """Return the answer columns for all rows of a block, with None in rows that cannot be read.
+
+    Args:
+        model: A fitted model.
+        block: The rows.
+        answer: Predictions for the graphs of the block; None if it has none.
+        level: Level of conformal sets; no sets by default.
+        more: Further columns of the rows that can be read.
+    """
+    collection = block.collection
+    places = [int(row) - block.first for row in collection.rows]
+    columns: Columns = {}
+    for name, values in {**answer_columns(model, answer, level), **(more or {})}.items():
+        columns[name] = [None] * collection.count
+        for place, value in zip(places, values, strict=True):
+            columns[name][place] = value
+    if model.standardise != "none":
+        columns[STANDARDISED] = [None] * collection.count
+        for place, text in zip(places, collection.smiles or (), strict=True):
+            columns[STANDARDISED][place] = text
+    columns[PROBLEM] = [None] * collection.count
+    for rejected in collection.rejected:
+        columns[PROBLEM][rejected.row - block.first] = rejected.reason
+    return columns
 
 
 def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:

@@ -28,6 +28,7 @@ from goodformer.cli import (
     report,
     reproduce,
     runs,
+    serve,
     split,
     train,
     tune,
@@ -48,7 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Your own data": (split, fit, tune, predict, explain, report, export),
+    "Your own data": (split, fit, tune, predict, explain, report, serve, export),
     "Benchmarks": (quickstart, train, compare, reproduce, evaluate, uncertainty),
 }
 for panel, commands in PANELS.items():

@@ -137,6 +137,36 @@ def draw_molecules(
     return target
 
 
+@dataclass(frozen=True)
+class Formula:
+    """A structural formula for a page that marks its atoms.
+
+    Attributes:
+        svg: The picture.
+        elements: Symbol of each atom.
+        places: Position of each atom in the picture, in pixels.
+    """
+
+    svg: str
+    elements: list[str]
+    places: list[tuple[float, float]]
+
+
+def formula(
+    molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None, width: int = 420, height: int = 320
+) -> Formula:
+    """Draw one molecule as in `draw_molecule`, without title and key, and return it with the places of its atoms."""
+    part = highlights(molecule, edge_index, scores, k)
+    canvas: Any = rdMolDraw2D.MolDraw2DSVG(width, height)
+    _set_options(canvas.drawOptions(), width)
+    marked = {"highlightAtomColors": part.atoms, "highlightBondColors": part.bonds}
+    canvas.DrawMolecule(part.mol, highlightAtoms=list(part.atoms), highlightBonds=list(part.bonds), **marked)
+    points = [canvas.GetDrawCoords(atom) for atom in range(part.mol.GetNumAtoms())]
+    canvas.FinishDrawing()
+    places = [(round(point.x, 1), round(point.y, 1)) for point in points]
+    return Formula(canvas.GetDrawingText(), [atom.GetSymbol() for atom in part.mol.GetAtoms()], places)
+
+
 def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
     """Return the structural formula of a graph's molecule as a PNG picture.
 

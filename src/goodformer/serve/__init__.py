@@ -1,0 +1,1 @@
+"""A local web page and its JSON interface for fitted models."""

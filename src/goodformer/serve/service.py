@@ -1,0 +1,91 @@
+"""The models of a server, and the queue of requests for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from goodformer.errors import InputError, check_name, unknown
+from goodformer.fitted import FittedModel
+from goodformer.serve.guard import Refused
+from goodformer.serve.jobs import Job
+from goodformer.serve.limits import Limits
+from goodformer.serve.metrics import Metrics
+from goodformer.serve.rows import FORMS, Rows, check_rows
+from goodformer.serve.schema import RowsBody
+from goodformer.serve.worker import Busy, Worker
+
+JSON, EXAMPLE = "application/json", '{"smiles": ["CCO"]} or {"graphs": [{"edges": [[0, 1]]}]}'
+
+
+class Service:
+    """Some models, and one worker that answers all requests.
+
+    Args:
+        models: The models by the names that requests use.
+        limits: What a request may ask for.
+    """
+
+    def __init__(self, models: Mapping[str, FittedModel], limits: Limits) -> None:
+        self.models, self.limits = models, limits
+        self.worker = Worker(limits.waiting, self._count)
+        self.metrics = Metrics(self.worker.__len__)
+
+    def _count(self, job: Job, rows: int) -> None:
+        self.metrics.rows.labels(job.name).inc(rows)
+        self.metrics.turns.observe(rows)
+
+    def model(self, name: str | None) -> tuple[str, FittedModel]:
+        """Return a model with its name; without a name, the only one."""
+        if name is None and len(self.models) > 1:
+            raise Refused(422, f"this server has several models; add ?model=NAME, one of {', '.join(self.models)}.")
+        name = name or next(iter(self.models))
+        if name not in self.models:
+            raise Refused(404, str(unknown("model", name, self.models)))
+        return name, self.models[name]
+
+    def rows(self, model: FittedModel, body: bytes, kind: str, form: str | None, smiles: str | None) -> Rows:
+        """Return the rows of a request.
+
+        Args:
+            model: The model that reads them.
+            body: JSON or the text of a file.
+            kind: Content type; everything but JSON is the text of a file.
+            form: Format of the file; by default recognised.
+            smiles: Column of the SMILES; by default that of the training file.
+        """
+        if form is not None:
+            check_name("format", form, FORMS)
+        if kind.partition(";")[0].strip().lower() != JSON:
+            return Rows(model, body, self.limits, form, smiles)
+        try:
+            given = RowsBody.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            reason = f"{where}: {first['msg']}" if where else first["msg"]
+            raise InputError(f"the request does not hold rows ({reason}); send {EXAMPLE}.") from None
+        if (given.smiles is None) == (given.graphs is None):
+            raise InputError(f"the request needs either smiles or graphs; send {EXAMPLE}.")
+        if given.smiles is not None:
+            check_rows(len(given.smiles), self.limits)
+            return Rows(model, given.smiles, self.limits)
+        lines = "\n".join(map(json.dumps, given.graphs or ()))
+        return Rows(model, lines.encode(), self.limits, "jsonl", smiles)
+
+    async def answer(self, job: Job) -> dict[str, Any]:
+        """Return the answer to a job when the worker has finished it."""
+        try:
+            self.worker.submit(job)
+            async with asyncio.timeout(self.limits.seconds):
+                return await asyncio.wrap_future(job.done)
+        except Busy:
+            sentence = f"{self.limits.waiting} requests are waiting already; send it again later."
+            raise Refused(503, sentence, retry_after="1") from None
+        except TimeoutError:
+            sentence = f"there was no answer within {self.limits.seconds:g} s; send fewer rows at a time."
+            raise Refused(504, sentence) from None
