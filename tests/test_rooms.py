@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "explain": DISK | {"data", "methods", "engine", "fitted"},
     "draw": DISK | {"data", "explain"},
     "report": DISK | {"data", "config", "engine"},
-    "executors": DISK | {"config", "engine"},
+    "executors": DISK | {"data", "config", "engine", "__init__"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report"},
@@ -51,6 +51,7 @@ LIBRARIES = {
     "spacy": {"data/benchmarks/parse.py"},
     "pooch": {"data/acquire.py"},
     "pyarrow": {"data/readers/rows.py"},
+    "ray": {"executors/ray.py"},
 }
 """Heavy libraries and the files that import them."""
 

@@ -114,6 +114,8 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training this run; the lock of a killed process is released."""
+        from goodformer.engine.parcel import settle  # which knows the files of a run by this module
+
         lock = FileLock(self.folder / LOCK)
         try:
             lock.acquire(timeout=0)
@@ -125,6 +127,7 @@ class Run:
             raise InputError(f"cannot lock {self.folder} ({error.strerror}); choose a writable folder.") from None
         try:
             files.sweep(self.folder)
+            settle(self.folder)
             yield
         finally:
             lock.release()

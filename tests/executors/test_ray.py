@@ -1,0 +1,133 @@
+"""Runs on a real Ray cluster of two nodes that share no folder with the caller, one of which is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goodformer import executors
+from goodformer.cli import run as command
+from goodformer.config.run import RunConfig
+from goodformer.engine.store import Run, list_runs
+from goodformer.errors import InputError
+from goodformer.executors import ray as remote
+from goodformer.executors.board import Status
+from goodformer.methods import METHODS
+from goodformer.registry import VARIABLE, import_plugin
+from goodformer.report import compare
+from tests.executors.cluster import two_nodes
+
+SETTINGS = ["dataset.graphs=150", "model.dim=8", "training.epochs=30"]
+PLAN = ["--dataset", "good-motif", "--methods", "erm", "--seeds", "3", *(w for s in SETTINGS for w in ("--set", s))]
+
+
+@pytest.fixture
+def _deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A method from a plugin that nodes must import by its name."""
+    monkeypatch.setenv(VARIABLE, "tests.executors.deadly")
+    import_plugin("tests.executors.deadly")
+    yield
+    METHODS.remove("deadly")
+
+
+@pytest.mark.usefixtures("_deadly", "own_cache")
+def test_a_killed_node_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Runs continue from the folder that arrived last, and the table is that of one machine."""
+    configs = list(compare.plan({"name": "good-motif"}, "erm", 3, overrides=SETTINGS).configs.values())
+    bad = configs[0].with_overrides(["training.batch_size=5000", "training.drop_last=true"])
+    deadly = configs[0].with_overrides(["method=deadly"])
+    monkeypatch.setattr(remote, "INTERVAL", 0.1)
+    monkeypatch.setattr(remote, "LOST", 1)
+    here, there = tmp_path / "here", tmp_path / "there"
+    arrived: dict[str, list[dict[str, Any]]] = {}
+    launched: list[str] = []
+    launch = remote.Fleet._launch
+
+    def noted(self: remote.Fleet, flight: remote.Flight) -> None:
+        launch(self, flight)
+        launched.append(flight.config.folder_name)
+
+    monkeypatch.setattr(remote.Fleet, "_launch", noted)
+    with two_nodes() as (cluster, nodes):
+
+        def kill(status: Status) -> None:
+            begun = {run.folder.name: run.epochs for run in list_runs(there) if not run.finished and run.epochs}
+            if not arrived and len(begun) == 2:
+                arrived.update(begun)
+                cluster.remove_node(nodes.pop(), allow_graceful=False)
+
+        failures = executors.complete([*configs, bad, deadly], there, "ray", watch=kill)
+        assert failures.keys() == {bad.id, deadly.id}
+        assert "do not fill one batch of 5000" in failures[bad.id]
+        assert "lost 2 times without a new epoch" in failures[deadly.id]
+        assert len(arrived) == 2
+        again = [name for name in set(launched) if launched.count(name) == 2]
+        assert deadly.folder_name in again
+        assert len(set(again) & arrived.keys()) == 1
+        assert len(launched) == 5 + 2
+        assert executors.complete(configs, there, "ray") == {}
+        assert len(launched) == 5 + 2  # finished runs are not sent
+
+    assert executors.complete(configs, here, "local", jobs=2) == {}
+    assert {run.folder.name for run in list_runs(there)} == {config.folder_name for config in configs}
+    for config in configs:
+        ours, theirs = (Run(root / config.folder_name) for root in (here, there))
+        assert [epoch["epoch"] for epoch in theirs.epochs] == [*range(1, 31)]
+        before = arrived.get(config.folder_name, [])
+        assert theirs.epochs[: len(before)] == before  # to the millisecond: they were not trained again
+        assert computed(theirs.summary) == computed(ours.summary)
+        for part in ("best", "last"):
+            weights = [(run.folder / part / "weights.safetensors").read_bytes() for run in (ours, theirs)]
+            assert weights[0] == weights[1]
+        assert {path.name for path in theirs.folder.iterdir()} == {path.name for path in ours.folder.iterdir()}
+    tables = []
+    for root in (here, there):
+        capfd.readouterr()
+        assert command(["compare", *PLAN, "--table-only", "--runs", str(root), "--records", str(tmp_path), "--json"]) == 0
+        tables.append(json.loads(capfd.readouterr().out)["rows"][0])
+    assert tables[0]["ood_test"] == tables[1]["ood_test"]
+    assert tables[0]["ood_test"]["mean"] is not None
+
+
+def computed(summary: dict[str, Any] | None) -> dict[str, Any]:
+    """A record without what depends on the clock and the process."""
+    assert summary is not None
+    clock = ("seconds_per_epoch", "processor_seconds_per_epoch", "wall_seconds", "peak_memory_mb")
+    return {name: value for name, value in summary.items() if name not in clock}
+
+
+def test_what_is_wrong_on_a_node_comes_back_as_one_sentence() -> None:
+    post, setup = (None, ("id", 1), 1.0), remote.setup()
+    assert remote.train_run({"sed": 1}, {}, None, None, post, setup)[0].startswith("unknown setting")  # type: ignore[union-attr]
+    reason, said = remote.train_run({}, {}, None, None, post, {**setup, "version": "0.0.1"})
+    assert "the caller 0.0.1" in str(reason)
+    assert said == ""
+    values = {"dataset": "good-motif", "method": "erm", "model": "gin"}
+    reason, said = remote.train_run(values, {"progress": False}, object(), None, post, setup)
+    assert str(reason).startswith("AttributeError: ")
+    assert "Traceback" in said
+
+
+@pytest.mark.parametrize(
+    ("executor", "address", "sentence"),
+    [
+        ("rai", None, "did you mean ray"),
+        ("local", "auto", "--executor ray"),
+        ("ray", "ray://head:10001", "on a node of the cluster"),
+        ("ray", "127.0.0.1:1", "cannot connect to Ray"),
+    ],
+)
+def test_wrong_executors_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, address: str | None, sentence: str
+) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed; pip install 'goodformer[dist]'")
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "1")
+    config = RunConfig(dataset="good-motif", method="erm", model="gin")
+    with pytest.raises(InputError, match=sentence):
+        executors.complete([config], tmp_path, executor, address=address)
