@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from goodformer import executors
+from goodformer.apply.parts import predict_parts
 from goodformer.cli import run as command
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.engine.run import train
@@ -17,9 +18,11 @@ from goodformer.engine.store import Run, list_runs
 from goodformer.errors import InputError
 from goodformer.executors import ray as remote
 from goodformer.executors.board import Status
+from goodformer.fitted import FittedModel
 from goodformer.methods import METHODS
 from goodformer.registry import VARIABLE, import_plugin
 from goodformer.report import compare
+from tests.apply.molecules import FITTED
 from tests.executors.cluster import two_nodes
 
 SETTINGS = ["dataset.graphs=150", "model.dim=8", "training.epochs=30"]
@@ -55,6 +58,7 @@ def test_a_killed_node_loses_and_doubles_nothing(
 
     monkeypatch.setattr(remote.Fleet, "_launch", noted)
     with two_nodes() as (cluster, nodes):
+        predict_on_both_nodes(tmp_path)
 
         def kill(status: Status) -> None:
             begun = {run.folder.name: run.epochs for run in list_runs(there) if not run.finished and run.epochs}
@@ -95,6 +99,23 @@ def test_a_killed_node_loses_and_doubles_nothing(
         tables.append(json.loads(capfd.readouterr().out)["rows"][0])
     assert tables[0]["ood_test"] == tables[1]["ood_test"]
     assert tables[0]["ood_test"]["mean"] is not None
+
+
+def predict_on_both_nodes(tmp_path: Path) -> None:
+    """Parts of a table are the same files, byte by byte, as on one machine."""
+    model, table, watched = FittedModel.open(FITTED), FITTED / "new.csv", []
+    reports = [
+        predict_parts(model, table, tmp_path / name, 0.9, size=2, watch=watched.append, each=executors.each(name))
+        for name in executors.EXECUTORS
+    ]
+    assert watched[:7] == [2, 4, 6, 8, 10, 12, 13]
+    assert watched[-1] == 13
+    for report in reports:
+        assert (report["rows"], report["unreadable"], report["outside"], report["parts"]) == (13, 2, 2, 7)
+    assert reports[0]["problems"] == reports[1]["problems"]
+    for number in range(7):
+        here, there = (tmp_path / name / f"part-{number:06d}.csv" for name in executors.EXECUTORS)
+        assert here.read_bytes() == there.read_bytes()
 
 
 def computed(summary: dict[str, Any] | None) -> dict[str, Any]:

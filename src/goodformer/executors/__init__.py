@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goodformer.errors import InputError, check_name
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from goodformer.executors.board import Watch
 
 EXECUTORS = ("local", "ray")
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 JOBS = 2
 """Runs at a time on one machine, unless said otherwise."""
 
@@ -45,6 +46,26 @@ def complete(
     from goodformer.executors import local
 
     return local.complete(configs, root, jobs or JOBS, threads, watch)
+
+
+def each(executor: str = "local", threads: int = 1, address: str | None = None) -> Each:
+    """Return a function that applies another one to every item and yields the values, in any order.
+
+    Args:
+        executor: ``local``, which is this process, or ``ray``.
+        threads: Threads of each call.
+        address: Address of the Ray cluster.
+    """
+    check_executor(executor, address)
+    if executor == "local":
+        return map
+
+    def spread(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        from goodformer.executors import ray
+
+        return ray.each(function, items, threads, address)
+
+    return spread
 
 
 def check_executor(executor: str, address: str | None) -> None:

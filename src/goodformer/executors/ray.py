@@ -338,7 +338,9 @@ class Courier:
 # Items ----------------------------------------------------------------------------------------------------------------
 
 
-def each(function: Callable[[Any], Any], items: Iterable[Any], threads: int = 1, address: str | None = None) -> Any:
+def each(
+    function: Callable[[Any], Any], items: Iterable[Any], threads: int = 1, address: str | None = None
+) -> Iterator[Any]:
     """Yield ``function(item)`` for every item, in the order of completion; a call that loses its node is repeated.
 
     Items are taken as they are needed: at most two per free place wait in the cluster, so there may be more than memory
