@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "explain": DISK | {"data", "methods", "engine", "fitted"},
     "draw": DISK | {"data", "explain"},
     "report": DISK | {"data", "config", "engine"},
-    "executors": DISK | {"config", "engine"},
+    "executors": DISK | {"data", "config", "engine", "__init__"},
     "pages": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw", "report", "__init__"},
     "apply": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "draw", "pages"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
@@ -56,6 +56,7 @@ LIBRARIES = {
     "spacy": {"data/benchmarks/parse.py"},
     "pooch": {"data/acquire.py"},
     "pyarrow": {"data/readers/rows.py"},
+    "ray": {"executors/ray.py"},
 }
 """Heavy libraries and the files that import them."""
 

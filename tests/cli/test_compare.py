@@ -184,7 +184,7 @@ def wait_for_epochs(folder: Path, more_than: int, process: subprocess.Popen[byte
 
 def test_how_far_things_are_in_one_line() -> None:
     from goodformer.cli.output import summary
-    from goodformer.executors.local import Status
+    from goodformer.executors.board import Status
 
     status = Status(runs=4, ended=2, failed=1, epochs=40, epochs_done=20, running=(), seconds_left=50 * 3600.0)
     assert summary(status) == "2 of 4 runs (1 failed), 20 of 40 epochs, about 2 d 2 h left"

@@ -17,7 +17,7 @@ import pytest
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
 from goodformer.executors import local
-from goodformer.executors.local import Board, Status
+from goodformer.executors.board import Board, Status
 
 BASIS = {"name": "good-motif", "domain": "basis"}
 FINISH = """

@@ -34,8 +34,10 @@ def command(
         typer.Option(metavar="ROW ROW", help="Show the paired difference of the first row to the second."),
     ] = None,
     overrides: options.Set = None,
-    jobs: options.Jobs = 2,
+    jobs: options.Jobs = None,
     threads: options.Threads = 1,
+    executor: options.Executor = "local",
+    address: options.Address = None,
     runs: options.Runs = Path("runs"),
     records: Annotated[
         list[Path] | None,
@@ -94,15 +96,16 @@ def command(
             again = "" if sources else f"; to train one again, delete its folder in {runs}"
             typer.echo(f"{len(known)} of {len(plan.runs)} runs finished before{again}.", err=True)
         if not table_only and (missing := plan.missing(known)):
+            from goodformer import executors
             from goodformer.data import load_benchmark
-            from goodformer.executors import local
 
+            executors.check_executor(executor, address)
             for data in {config.dataset["name"]: config.dataset for config in missing}.values():
                 load_benchmark(**data)  # missing data are one error, not one failure per run
             paces = Paces(known.values())
             expected = {one.id: seconds for one in missing if (seconds := paces.seconds(one)) is not None}
             with output.watching(quiet) as watch:
-                failures = local.complete(missing, runs, jobs, threads, watch, expected)
+                failures = executors.complete(missing, runs, executor, jobs, threads, watch, address, expected)
             known = room.known_records(plan, runs, sources)
         if export:
             export_results(finished(plan.runs, runs), export, predictions)

@@ -44,7 +44,17 @@ Page = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Runs trained at the same time, one process each.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Runs trained at the same time, one process each. Default: 2; with ray as many as fit."),
+]
+Executor = Annotated[
+    str, typer.Option("--executor", metavar="WHERE", help="local (this machine) or ray (the nodes of a Ray cluster).")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Ray cluster; auto finds the one of this machine. Default: one of its own."),
+]
 Export = Annotated[
     Path | None, typer.Option("--export", metavar="FILE", help="Add the records of finished runs to this file.")
 ]

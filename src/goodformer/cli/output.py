@@ -18,7 +18,7 @@ import typer
 from goodformer.errors import InputError
 
 if TYPE_CHECKING:
-    from goodformer.executors.local import Status
+    from goodformer.executors.board import Status
     from goodformer.report.table import Table
 
 

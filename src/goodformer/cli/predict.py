@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goodformer.cli import options, output
+from goodformer.errors import InputError
 
 
 def command(
@@ -16,7 +17,10 @@ def command(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="File for the predictions: .csv, .tsv, .parquet, .json or .jsonl."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File for the predictions: .csv, .tsv, .parquet, .json or .jsonl; or a folder, for parts of a table.",
         ),
     ] = Path("answers.csv"),
     smiles: options.SmilesAsTrained = None,
@@ -35,6 +39,8 @@ def command(
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
+    executor: options.Executor = "local",
+    address: options.Address = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -46,21 +52,33 @@ def command(
       goodformer predict bace library.parquet -o answers.parquet --sets 0.9
       goodformer predict bace new.csv -o answers.csv --neighbours 3 --explain
       goodformer predict mine graphs.jsonl -o answers.jsonl
+      goodformer predict bace library.parquet -o answers/ --executor ray
 
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
     problem. domain_score is the share of ID validation graphs that are less unusual than the row; outside is true if
-    it is above 0.95. Files may be larger than memory. The same command continues a stopped prediction. The exit code is
-    1 if no row could be read.
+    it is above 0.95. Files may be larger than memory. The same command continues a stopped prediction. A folder as
+    output, which --executor ray needs, receives one file per 16,384 rows, with the number of each row in the column
+    row. The exit code is 1 if no row could be read.
     """
     with output.working():
+        from goodformer import executors
+        from goodformer.apply.parts import predict_parts
         from goodformer.apply.predict import predict_file
         from goodformer.data.readers.rows import rough_count
         from goodformer.fitted import FittedModel
 
+        executors.check_executor(executor, address)
         options.limit_threads(threads)
         more: dict[str, Any] = {"neighbours": neighbours, "explain": explain}
         with output.counting("rows", hidden=quiet, total=lambda: rough_count(data)) as watch:
-            report = predict_file(FittedModel.open(model, runs, weights), data, out, sets, smiles, watch=watch, **more)
+            fitted = FittedModel.open(model, runs, weights)
+            if out.is_dir() or not out.suffix:
+                each = executors.each(executor, threads, address)
+                report = predict_parts(fitted, data, out, sets, smiles, watch=watch, each=each, **more)
+            elif executor == "local":
+                report = predict_file(fitted, data, out, sets, smiles, watch=watch, **more)
+            else:
+                raise InputError(f"--executor {executor} writes a folder; give one, for example -o {out.stem}.")
     output.document(report) if as_json else _show(report)
     if report["failure"]:
         typer.echo(f"goodformer: {report['failure']}", err=True)

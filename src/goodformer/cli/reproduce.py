@@ -32,8 +32,10 @@ def command(
     times_only: Annotated[
         bool, typer.Option("--times-only", help="Measure missing inference times; train nothing.")
     ] = False,
-    jobs: options.Jobs = 2,
+    jobs: options.Jobs = None,
     threads: options.Threads = 1,
+    executor: options.Executor = "local",
+    address: options.Address = None,
     runs: options.Runs = Path("runs"),
     records: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Records, a file or folder; default: results.")
@@ -96,10 +98,10 @@ def command(
         missing = reproduce.untrained(plans, {} if one.folders else known) if run and not times_only else []
         try:
             if missing:
-                from goodformer.executors import local
+                from goodformer import executors
 
                 with output.watching(quiet) as watch:
-                    failures = local.complete(missing, runs, jobs, threads, watch)
+                    failures = executors.complete(missing, runs, executor, jobs, threads, watch, address)
                 known = reproduce.known_records(plans, sources, runs)
             if (run or times_only) and (configs := reproduce.untimed(plans, known)):
                 from goodformer.engine.inference import time_inference

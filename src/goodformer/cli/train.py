@@ -29,7 +29,10 @@ def command(
     ] = None,
     runs: options.Runs = Path("runs"),
     device: options.Device = "cpu",
-    devices: Annotated[int, typer.Option(min=1, help="Processes that train the run together.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Processes per node that train the run together.")] = 1,
+    nodes: Annotated[
+        int, typer.Option(min=1, help="Machines that train the run together, each by this command; see the docs.")
+    ] = 1,
     threads: options.Threads = 1,
     test_chosen: Annotated[
         bool,
@@ -71,6 +74,7 @@ def command(
         hardware = Hardware(
             accelerator=device,
             devices=devices,
+            nodes=nodes,
             threads=threads,
             tensorboard=tensorboard,
             progress=not quiet,
@@ -80,6 +84,9 @@ def command(
         if note := Run(runs / settings.folder_name).reuse_note:
             typer.echo(f"note: {note}", err=True)
         run = train(settings, runs, hardware)
+    if not run.finished:  # the first of several nodes records it
+        typer.echo(f"this node has done its part of {run.folder.name}; its record is on the first node.", err=True)
+        return
     summary = {**(run.summary or {}), "folder": str(run.folder)}
     output.document(summary) if as_json else show(summary)
 

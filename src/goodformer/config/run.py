@@ -120,7 +120,8 @@ class Hardware(Checked):
     where = "hardware"
 
     accelerator: Literal["cpu", "gpu", "auto"] = Field("cpu", description="Device: cpu, gpu or auto.")
-    devices: int = Field(1, ge=1, le=1024, description="Processes that share a run, one per device.")
+    devices: int = Field(1, ge=1, le=1024, description="Processes of each node that share a run, one per device.")
+    nodes: int = Field(1, ge=1, le=1024, description="Machines that share a run; each of them runs the same command.")
     threads: int = Field(1, ge=1, le=1024, description="Threads of each process.")
     progress: bool = Field(True, description="Show a progress bar and one line per epoch.")
     test_epochs: bool = Field(

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from lightning.fabric import Fabric
 from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.strategies import DDPStrategy
-from torch import Tensor
+from torch import Tensor, nn
 
 from goodformer.config.run import Hardware
 from goodformer.engine.batches import EpochBatches
@@ -39,8 +39,8 @@ def fit(state: Training, hardware: Hardware) -> None:
     cards = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
     if hardware.accelerator == "gpu" and hardware.devices > cards:
         raise InputError(f"{hardware.devices} gpu(s) requested but {cards} found; use fewer or accelerator cpu.")
-    if hardware.devices > 1:
-        run_processes(hardware.devices, train_share, state, hardware)
+    if hardware.devices * hardware.nodes > 1:
+        run_processes(hardware.devices, train_share, state, hardware, nodes=hardware.nodes)
         return
     threads = torch.get_num_threads()
     try:
@@ -65,12 +65,15 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
     fabric = Fabric(
         accelerator=hardware.accelerator,
         devices=hardware.devices,
+        num_nodes=hardware.nodes,
         # Methods that alternate leave parameters without gradient, which DDP does not expect by default.
-        strategy=DDPStrategy(find_unused_parameters=True) if hardware.devices > 1 else "auto",
+        strategy=DDPStrategy(find_unused_parameters=True) if hardware.devices * hardware.nodes > 1 else "auto",
         plugins=[LightningEnvironment()],
     )
     fabric.launch()
     rank, world, training = fabric.global_rank, fabric.world_size, state.config.training
+    if hardware.nodes > 1:
+        share_state(state)
 
     method = fabric.setup_module(state.method)
     method.mark_forward_method("loss")
@@ -144,11 +147,15 @@ def train_epoch(
         if meter.steps == 0:
             check_terms(terms, state.method)
         total = cast(Tensor, sum(terms.values()))
-        fabric.backward(total)
+        # Gradients are averaged over processes: a share of more graphs must count for more.
+        part = len(indices) * fabric.world_size / batches.lengths[step]
+        fabric.backward(total if part == 1 else total * part)
         if clip_norm is not None:
             fabric.clip_gradients(method, optimizer, max_norm=clip_norm, error_if_nonfinite=False)
         optimizer.step()
         optimizer.zero_grad()
+        if fabric.world_size > 1:
+            merge_flags(state.method)
         state.average.after_step()
         meter.add({"total": total, **terms}, batch.num_graphs)
         if meter.steps % CHECK_EVERY == 0:
@@ -165,6 +172,26 @@ def evaluate_splits(state: Training, rank: int, world: int) -> dict[str, Metrics
         outputs = collect(method, graphs, state.config.training.eval_batch_size, share)
         records[split] = measure(state.benchmark.task, gather(outputs))
     return records
+
+
+def share_state(state: Training) -> None:
+    """Give the saved state of the first process to all others, whose machines need not share its disk."""
+    ids = gather(state.config.id)
+    if len(set(ids)) > 1:
+        raise InputError(f"the nodes were asked to train different runs ({', '.join(dict.fromkeys(ids))}); give one.")
+    held: list[Any] = [(state.epochs, state.cost, state.saved)]
+    dist.broadcast_object_list(held, 0)
+    state.epochs, state.cost, state.saved = held[0]
+    if state.saved:
+        state.method.load_state_dict(state.saved["method"])
+
+
+def merge_flags(module: nn.Module) -> None:
+    """Set in every process what one of them has set: boolean buffers, such as which codes have been seen."""
+    for buffer in (buffer for buffer in module.buffers() if buffer.dtype == torch.bool):
+        flags = buffer.to(torch.uint8)
+        dist.all_reduce(flags, dist.ReduceOp.MAX)
+        buffer.copy_(flags)
 
 
 def gather(value: Any) -> list[Any]:

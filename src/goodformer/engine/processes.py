@@ -1,4 +1,4 @@
-"""Several processes of this machine that train one run together."""
+"""Several processes, of one machine or several, that train one run together."""
 
 from __future__ import annotations
 
@@ -17,26 +17,47 @@ from typing import Any
 
 from goodformer.errors import InputError
 
+PORT = "29500"
+"""Port of the first node unless MASTER_PORT says otherwise; that of torch.distributed."""
 
-def run_processes(count: int, work: Callable[..., None], *arguments: Any) -> None:
+
+def node_rank() -> int:
+    """Return the number of this machine among those that share a run, as the launcher has set it."""
+    for name in ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    raise InputError("several nodes need NODE_RANK in the environment of each: 0 on the first, 1 on the next, ...")
+
+
+def meeting_point(nodes: int) -> dict[str, Any]:
+    """Return what torch.distributed needs to bring the processes of so many nodes together."""
+    if nodes > 1:
+        if not os.environ.get("MASTER_ADDR"):
+            raise InputError("several nodes need MASTER_ADDR in the environment: the host name of the first node.")
+        port = os.environ.get("MASTER_PORT", PORT)
+        return {"NODE_RANK": node_rank(), "MASTER_ADDR": os.environ["MASTER_ADDR"], "MASTER_PORT": port}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return {"NODE_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": probe.getsockname()[1]}
+
+
+def run_processes(count: int, work: Callable[..., None], *arguments: Any, nodes: int = 1) -> None:
     """Call ``work(*arguments)`` in several new processes at once and wait for all of them.
 
     Each process finds in its environment what torch.distributed needs to join the others. An error in one of them ends
     all and is raised here: an ``InputError`` as itself, any other with its traceback. No process outlives this call,
-    or this process.
+    or this process. With several nodes, each of them makes this call.
     """
     import torch.multiprocessing  # its processes pass tensors on through shared memory
 
     context = torch.multiprocessing.get_context("spawn")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    meeting = meeting_point(nodes)
     processes: dict[Connection, Any] = {}
     try:
         with _quiet_start():
             for rank in range(count):
                 ours, theirs = context.Pipe(duplex=False)
-                place = {"LOCAL_RANK": rank, "NODE_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+                place = {"LOCAL_RANK": rank, **meeting}
                 process = context.Process(target=_deliver, args=(theirs, place, work, arguments), daemon=True)
                 process.start()
                 processes[ours] = process

@@ -76,7 +76,9 @@ def summarise(
         "predictions": predictions,
         "versions": versions(),
         "machine": machine(),
-        "hardware": hardware.model_dump(include={"accelerator", "devices", "threads"}),
+        "hardware": hardware.model_dump(
+            include={"accelerator", "devices", "threads", *(["nodes"] if hardware.nodes > 1 else [])}
+        ),
         "config": config.to_dict(),
     }
 

@@ -11,6 +11,7 @@ from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine import predictions
 from goodformer.engine.evaluate import collect, logits_in_order, measure
+from goodformer.engine.processes import node_rank
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Run
@@ -45,9 +46,15 @@ def train(
         benchmark: The data, if they are already loaded or have no name; by default loaded as the configuration says.
         after_epoch: Called with the records of all epochs after each one is saved; what it raises stops the run, which
             can then be continued. The members of a blend do not call it.
+
+    Of several nodes (``hardware.nodes``) only the first writes into the run's folder.
     """
     run = Run(Path(root) / config.folder_name)
     if run.finished:
+        return run
+    if hardware is not None and hardware.nodes > 1 and node_rank() > 0:
+        with own_randomness():
+            _assist(run, config, hardware, benchmark)
         return run
     with run.locked(), own_randomness():
         if not run.finished:
@@ -73,12 +80,30 @@ def check_method(config: RunConfig, task: Task) -> None:
         check_task(one.method["name"], METHODS[one.method["name"]], task)
 
 
+def _assist(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None) -> None:
+    """Take part in the training of a run that the first node records."""
+    from goodformer.engine.loop import fit
+
+    benchmark = given or load_benchmark(**config.dataset)
+    method, file = build_method(config, benchmark)
+    _check_nodes(method, file, hardware)
+    ready = benchmark.with_encodings(method.encodings)
+    fit(Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED), hardware)
+
+
+def _check_nodes(method: Method, file: ModelFile, hardware: Hardware) -> None:
+    """Raise an error if a method that cannot be trained by several nodes is to be."""
+    if hardware.nodes > 1 and (file.members or method.at_once):
+        raise InputError(f"{file.method['name']} is trained on one node; leave --nodes out.")
+
+
 def _complete(
     run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | None, after_epoch: AfterEpoch | None = None
 ) -> None:
     """Train what is missing of a run and write its summary."""
     benchmark = given or load_benchmark(**config.dataset)
     method, file = build_method(config, benchmark)
+    _check_nodes(method, file, hardware)
     if file.members:
         from goodformer.engine.blend import complete_blend  # which trains the members by this module
 
@@ -89,7 +114,7 @@ def _complete(
     training = Training(config, ready, method, file, run.folder, watched, after_epoch)
     files.write_json(run.folder / CONFIG, config.to_dict())  # not earlier: settings that cannot be built are no run
     training.resume()
-    if not training.done:
+    if not training.done or hardware.nodes > 1:  # the other nodes cannot know that it is done
         if method.at_once:
             training.fit_at_once(hardware)
         else:

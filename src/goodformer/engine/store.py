@@ -210,6 +210,8 @@ class Run:
         At the end, the folder is removed if the settings of the run could not be built. Only the process that holds the
         lock changes anything.
         """
+        from goodformer.engine.parcel import settle  # which knows the files of a run by this module
+
         path = self.folder / LOCK
         lock = FileLock(path)
         for _ in range(ATTEMPTS):
@@ -234,6 +236,7 @@ class Run:
             with files.writing(path):
                 path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
             files.sweep(self.folder)
+            settle(self.folder)
             yield
         finally:
             if not (self.folder / CONFIG).is_file():

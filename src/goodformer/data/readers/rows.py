@@ -181,22 +181,34 @@ def _table_blocks(
 ) -> Iterator[Block]:
     """Yield the rows of a table; its first part is empty, so that a missing column shows even without rows."""
     check_molecular(features, f"{path} holds molecules")
-    form, first = form_of(path), 0
-    if form == PARQUET:
-        parts = _parquet_parts(path, size)
-    elif form in excel.WORKBOOKS:
-        parts = excel.sheet_parts(path, size)
-    else:
-        parts = (smi_parts if form == SMI else table_parts)(path, size, smiles)
-    for columns in parts:
+    first = 0
+    for columns in read_rows(path, smiles, size):
         texts = columns[known_column(smiles, columns, str(path))]
         if texts and first + len(texts) <= skip:
             first += len(texts)
             continue
-        collection = from_smiles([text_of(value) for value in texts], features, first, standardise)
-        if collection.count:
-            yield Block(first, columns, collection)
-        first += collection.count
+        block = molecule_block(columns, first, smiles, features, standardise)
+        if len(block):
+            yield block
+        first += len(block)
+
+
+def read_rows(path: Path, smiles: str, size: int) -> Iterator[Columns]:
+    """Yield the columns of a table, ``size`` rows at a time after an empty part; no graphs are made."""
+    form = form_of(path)
+    if form == PARQUET:
+        return _parquet_parts(path, size)
+    if form in excel.WORKBOOKS:
+        return excel.sheet_parts(path, size)
+    return (smi_parts if form == SMI else table_parts)(path, size, smiles)
+
+
+def molecule_block(
+    columns: Columns, first: int, smiles: str, features: FeatureSpec | None, standardise: str = "none"
+) -> Block:
+    """Return rows of a table with the graphs of their SMILES; ``first`` is the number of the first row."""
+    texts = [text_of(value) for value in columns[smiles]]
+    return Block(first, columns, from_smiles(texts, features, first, standardise))
 
 
 def reading_notes(path: str | Path, smiles: str = "smiles") -> list[str]:
@@ -264,6 +276,33 @@ def _values(column: Any) -> list[Any]:
         return [plain_of(value) for value in column.to_pylist()]
     except UnicodeDecodeError:  # Parquet does not check its text
         return [plain_of(value) for value in column.cast(pa.large_binary()).to_pylist()]
+
+
+def parquet_types(path: Path) -> dict[str, str]:
+    """Return the type that each column of a Parquet file has in a file that `RowWriter` writes."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    schema = pq.read_schema(path)
+    kinds = {"bool": pa.types.is_boolean, "int64": pa.types.is_integer, "double": pa.types.is_floating}
+    names = unique_names(schema.names, path)
+    return {
+        name: next((kind for kind, fits in kinds.items() if fits(field.type)), "string")
+        for name, field in zip(names, schema, strict=True)
+    }
+
+
+def retype_empty(path: Path, types: Mapping[str, str]) -> None:
+    """Give columns of a Parquet file that have no value, and so no type of their own, the types that are known."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    table = pq.read_table(path)
+    for place, field in enumerate(table.schema):
+        wanted = pa.type_for_alias(types.get(field.name, "string"))
+        if table.column(place).null_count == len(table) and field.type != wanted:
+            table = table.set_column(place, pa.field(field.name, wanted), pa.nulls(len(table), wanted))
+    pq.write_table(table, path)
 
 
 # Molecules and graphs -------------------------------------------------------------------------------------------------
