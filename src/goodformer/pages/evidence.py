@@ -405,7 +405,7 @@ def shown(
     }
     found: dict[str, list[dict[str, Any]]] = {}
     for kind, candidates in ordered.items():
-        different = {}  # the first of rows that look the same
+        different: dict[tuple[float, ...], tuple[str, int]] = {}  # the first of rows that look the same
         for name, place in candidates:
             different.setdefault(tuple(values[place] for values in seen[name].described.values()), (name, place))
             if len(different) == SHOWN:
