@@ -25,7 +25,7 @@ from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.training import TrainingDiverged
 from goodformer.errors import InputError
-from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+from goodformer.spec import LOWER_IS_BETTER, METRIC_NAMES, SPLIT_NAMES
 
 if TYPE_CHECKING:
     import optuna
@@ -35,7 +35,6 @@ STUDY, BEST, REPORT, PICTURE, RUNS = "study.log", "best.yaml", "search.json", "s
 NAME = "goodformer"
 STARTUP = 5
 """Finished trials before the first one is pruned."""
-LOWER_IS_BETTER = frozenset(("rmse",))
 INTERRUPTED, CONTINUES, DIVERGED = "interrupted", "continues", "diverged"
 """Attributes of trials: stopped by the user, the trial that is continued, and the loss was not finite."""
 Reporter = Callable[[int, float], None]
