@@ -98,7 +98,11 @@ def test_nan_and_strange_edges_are_refused_however_they_came_in() -> None:
 
 
 def test_an_unknown_kind_of_task_or_metric_is_refused() -> None:
-    for fields, word in (({"kind": "regression"}, "multiclass"), ({"metric": "rmse"}, "rocauc")):
+    for fields, word in (
+        ({"kind": "ranking"}, "multiclass"),
+        ({"metric": "auprc"}, "rocauc"),
+        ({"metric": "rmse"}, "regression"),
+    ):
         with pytest.raises(InputError, match=word):
             Task(**fields)  # type: ignore[arg-type]
 

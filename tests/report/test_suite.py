@@ -135,7 +135,7 @@ def test_rows_of_other_graphs_are_not_paired(toy: Suite, file: Path) -> None:
 
 def test_the_suites_of_the_package_can_be_planned() -> None:
     assert set(options.SUITES.split(" or ")) == set(suite.names())
-    for name, data_sets, runs in (("molecules", 5, 13), ("rules", 5, 5)):
+    for name, data_sets, runs in (("molecules", 5, 13), ("measurements", 2, 2), ("rules", 5, 5)):
         found = suite.plan(name, "erm", 1)
         assert (len(found.data), len(found.runs)) == (data_sets, runs)
         assert len({config.id for config in found.runs}) == runs

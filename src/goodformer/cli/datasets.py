@@ -174,7 +174,7 @@ def _show_splits(card: dict[str, Any]) -> None:
     output.table(columns, rows, title=title, note=note)
 
 
-def _show_few(rows: list[dict[str, Any]], measured: bool) -> None:
+def _show_few(rows: list[dict[str, Any]], measured: bool = False) -> None:
     """Print one row per domain of each split."""
     shares = _numbers if measured else _percents
     shown = [[SPLIT_NAMES[row["split"]], row["domain"], row["graphs"], shares(row["class_balance"])] for row in rows]
@@ -182,7 +182,7 @@ def _show_few(rows: list[dict[str, Any]], measured: bool) -> None:
     output.table(["split", "domain", "graphs", what[0]], shown, title=what[1])
 
 
-def _show_many(splits: dict[str, dict[str, Any]], measured: bool) -> None:
+def _show_many(splits: dict[str, dict[str, Any]], measured: bool = False) -> None:
     """Print one row per split: the sizes of its domains, and how the class balance varies over them."""
     from goodformer.data.cards import COUNTED
 

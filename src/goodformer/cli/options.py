@@ -37,7 +37,7 @@ RESULTS = Path("results")
 """Default folder of records."""
 BUDGETS = "full, medium, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
-SUITES = "molecules or rules"
+SUITES = "molecules or measurements or rules"
 """Names of the suites for help texts; a test compares them with the file of suites."""
 Page = Annotated[
     bool, typer.Option("--report/--no-report", help="Write an HTML page, report.html; it contains rows of the data.")
