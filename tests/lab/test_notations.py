@@ -36,5 +36,6 @@ def test_notation_changes_nothing(method: str, model: str) -> None:
         for (place, _), answer in zip(block, answers(fitted, [text for _, text in block]), strict=True):
             said.setdefault(place, []).append(answer)
     assert len({text for _, text in rows}) > 4 * len(MOLECULES)
+    assert compare([said[0][0], said[1][0]])["probability"] > LIMIT  # another molecule
     for place, one in said.items():
         assert all(value <= LIMIT for value in compare(one).values()), (MOLECULES[place], compare(one))
