@@ -21,7 +21,7 @@ from goodformer.data import Benchmark
 from goodformer.engine import loop
 from goodformer.engine.processes import run_processes
 from goodformer.engine.run import train
-from goodformer.engine.store import Run
+from goodformer.engine.store import STATE, Run
 from goodformer.engine.training import Training
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
@@ -93,15 +93,21 @@ def test_two_nodes_share_a_run_but_no_disk(tmp_path: Path, monkeypatch: pytest.M
         patch.setattr(Training, "save", partialmethod(stop_after_one_epoch, Training.save))
         with pytest.raises(InputError, match="enough"):
             train(config, tmp_path / "first", QUIET)
-    before = Run(tmp_path / "first" / config.folder_name).epochs
+    begun = Run(tmp_path / "first" / config.folder_name)
+    before, state = begun.epochs, torch.load(begun.folder / STATE, weights_only=True)
+    (flags,) = (value for name, value in state["method"].items() if name.endswith("seen"))
+    flags.zero_()  # the second epoch has to see all codes
+    torch.save(state, begun.folder / STATE)
     (tmp_path / "run.json").write_text(json.dumps(config.to_dict()))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
     words = ["--config", str(tmp_path / "run.json"), "--runs", str(tmp_path / "second"), "--nodes", "2", "--quiet"]
     command = [sys.executable, "-m", "goodformer", "train", *words]
-    second = subprocess.Popen(command, env={**os.environ, **place, "NODE_RANK": "1"}, stderr=subprocess.PIPE, text=True)
-    for name, value in (place | {"NODE_RANK": "0"}).items():
+    second = subprocess.Popen(
+        command, env={**os.environ, **meeting, "NODE_RANK": "1"}, stderr=subprocess.PIPE, text=True
+    )
+    for name, value in (meeting | {"NODE_RANK": "0"}).items():
         monkeypatch.setenv(name, value)
     run = train(config, tmp_path / "first", Hardware(nodes=2, progress=False))
     assert second.wait(60) == 0
