@@ -1,8 +1,8 @@
 """Kills, rivals, full disks and flipped bits: ``python -m lab.crash`` or ``make crash``.
 
 Commands are killed at random moments and repeated; the result must equal that of a command that was never killed.
-Several processes start on one run; disks are full; a flipped bit in a stored file must be noticed or make no difference.
-The record counts all of it, with the seed. Processes are forked, so that slow imports are paid once.
+Several processes start on one run; disks are full; a flipped bit in a stored file must be noticed or change
+nothing. The record counts all of it, with the seed. Processes are forked, so that slow imports are paid once.
 """
 
 from __future__ import annotations
