@@ -8,6 +8,7 @@ ARGS   ?=
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+AUDIT  := 2.10.1
 PINNED := --constraint requirements/torch.txt
 
 # One thread per process is fastest for small graphs; several processes share the cores.
@@ -15,7 +16,7 @@ export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench theory docs clean
+.PHONY: help run test check fuzz crash audit bench theory docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,18 @@ check: $(STAMPS)/dev ## Check style and types with ruff and mypy.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fuzz: $(STAMPS)/dev ## Read thousands of random and damaged files; what fails is saved in fuzz-found/.
+	$(BIN)/python -m lab.fuzz $(ARGS)
+
+crash: $(STAMPS)/dev ## Kill commands, fill disks and flip bits; nothing may be lost or silently different.
+	$(BIN)/python -m lab.crash $(ARGS)
+
+audit: $(STAMPS)/venv ## Compare the pinned packages with known vulnerabilities; needs the network.
+	$(PIP) install --quiet pip-audit==$(AUDIT)
+	$(BIN)/python -m pip_audit --strict --no-deps --disable-pip \
+	  $(foreach file,torch runtime dev,--requirement requirements/$(file).txt) $(ARGS) \
+	  || { echo "pip-audit found a vulnerability, or its service cannot be reached (see above)." >&2; exit 1; }
 
 bench: $(STAMPS)/runtime ## Measure speed and memory; write benchmarks/latest.json and docs/benchmarks.md.
 	$(BIN)/python -m benchmarks.speed -o benchmarks/latest.json --page docs/benchmarks.md $(ARGS)

@@ -273,16 +273,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=8.0, help="Stop after this time.")
     parser.add_argument("--kinds", nargs="*", help="Only these kinds.")
-    parser.add_argument("-o", "--out", type=Path, help="File of JSON to put the record into, under the key fuzz.")
+    parser.add_argument(
+        "-o", "--out", type=Path, help="File of JSON to put the record into, under the key fuzz and its seed."
+    )
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="Folder for inputs that failed.")
     words = parser.parse_args()
     until, found, record = time.monotonic() + 60 * words.minutes, 0, {}
     stderr = sys.stderr
     with tempfile.TemporaryDirectory() as scratch:
         known = kinds(Path(scratch))
-        for name in words.kinds or known:
+        chosen = words.kinds or list(known)
+        for number, name in enumerate(chosen):
+            share = time.monotonic() + (until - time.monotonic()) / (len(chosen) - number)
             sys.stderr = io.StringIO()  # openpyxl and RDKit talk
-            counts, failure = fuzz(name, known[name], words.seed, words.inputs, Path(scratch), until)
+            counts, failure = fuzz(name, known[name], words.seed, words.inputs, Path(scratch), share)
             sys.stderr = stderr
             record[name] = {**counts, **({"failure": failure} if failure else {})}
             print(name, record[name], flush=True)
@@ -302,7 +306,7 @@ def main() -> int:
     }
     print({key: value for key, value in whole.items() if key != "kinds"})
     if words.out:
-        put(words.out, "fuzz", whole)
+        put(words.out, f"fuzz, seed {words.seed}", whole)
     return 1 if found else 0
 
 

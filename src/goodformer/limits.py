@@ -21,6 +21,7 @@ LIMITS: Mapping[str, int] = {
     "classes": 10_000,  # or binary targets
     "characters": 2**24,  # of a line or field
     "bytes": 2**29,  # of an unpacked workbook
+    "download": 2 * 10**9,  # bytes of a public file
     "rows": 20_000_000,  # of a file that is read whole
     "atoms": 2_000,  # of a molecule
     "attention": 2_000,  # nodes of a graph that all attend to each other

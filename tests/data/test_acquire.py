@@ -163,3 +163,10 @@ def test_a_failed_try_is_repeated(server: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Quiet, "do_GET", once)
     assert obtain(PublicFile("set/table.csv", server, SOURCE.sha256, "")).read_bytes() == CONTENT
     assert Quiet.asked == ["failed", "/table.csv"]
+
+
+def test_a_download_that_is_too_large_is_stopped(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOODFORMER_LIMITS", f"download={len(CONTENT) - 1}")
+    with pytest.raises(InputError, match="larger than"):
+        obtain(PublicFile("set/table.csv", server, SOURCE.sha256, ""))
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -10,10 +11,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from goodformer.data.digest import digest
 from goodformer.errors import InputError
 from goodformer.files import cache_folder
+from goodformer.limits import limit
 
 VARIABLE = "GOODFORMER_DATA"
 RETRIES = 2
@@ -112,11 +115,34 @@ def _download(source: PublicFile, places: list[Path]) -> Path:
         urls={source.file: source.url},
         retry_if_failed=RETRIES,
     )
-    fetch = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
+    http = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
+
+    def fetch(url: str, part: str, store: object) -> None:
+        with open(part, "wb") as file:
+            http(url, _Limited(file, limit("download")), store)
+
     try:
         return Path(store.fetch(source.file, downloader=fetch))
     except (ValueError, OSError) as error:  # what goes wrong on the network is an OSError, too
         raise DataNotFound(_missing(source, places, f"cannot be downloaded ({_short(error)})")) from None
+
+
+class _Limited:
+    """A file that takes a limited number of bytes."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self.file, self.left, self.most = file, most, most
+
+    def write(self, content: bytes) -> int:
+        """Write, or raise an error if that is too much."""
+        self.left -= len(content)
+        if self.left < 0:
+            raise OSError(errno.EFBIG, f"larger than {self.most:,} bytes")
+        return self.file.write(content)
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        self.file.flush()
 
 
 def _short(error: Exception) -> str:
