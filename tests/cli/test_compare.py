@@ -33,7 +33,8 @@ def test_a_failing_run_stops_no_other_and_goes_on_later(command: Command, tmp_pa
 
     gsat.unlink()
     answer = command("compare", *BOTH, "--quiet", "--export", "made.jsonl", "--predictions", "-o", "deep/it.md")
-    assert (answer.code, answer.err) == (0, "written to deep/it.md\n")
+    assert (answer.code, answer.err) == (0, "page: runs/report.html\nwritten to deep/it.md\n")
+    assert "GSAT" in (tmp_path / "runs" / "report.html").read_text()
     assert len(list((tmp_path / "predictions").iterdir())) == 2
     assert (erm / "summary.json").read_bytes() == before
     assert Run(gsat).finished
