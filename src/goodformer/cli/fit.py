@@ -134,8 +134,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.table(columns, rows, title=title, note=f"{meaning}\n{chosen}")
     if len(classes) > 1:
         splits = report["splits"].items()
-        each = [[target, *(row.get(f"{metric}_{place}") for _, row in splits)] for place, target in enumerate(classes)]
-        output.table(["target", *(SPLIT_NAMES[split] for split, _ in splits)], each, title=METRIC_NAMES[metric])
+        rows = [[target, *(row.get(f"{metric}_{n}") for _, row in splits)] for n, target in enumerate(classes)]
+        output.table(["target", *(SPLIT_NAMES[split] for split, _ in splits)], rows, title=METRIC_NAMES[metric])
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names)}" for target, names in classes.items())
