@@ -85,8 +85,8 @@ def main() -> None:
                         verdicts = (verdict_shares(some, margin) for margin in MARGINS)
                         print(f"{name}, {rule}, {int(rows.sum())} {kind}:", "; ".join(verdicts))
                 for size, words in ((None, "by the scores"), (1 / 3, "a third")):
-                    shares = [float(part[y & right].nanmean()) for part in truth_shares(graphs, scores, truth, size)]
-                    print(f"{name}, {rule}, marked {words}: precision {shares[0]:.2f}, recall {shares[1]:.2f}")
+                    hits = [float(part[y & right].nanmean()) for part in truth_shares(graphs, scores, truth, size)]
+                    print(f"{name}, {rule}, marked {words}: precision {hits[0]:.2f}, recall {hits[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -19,11 +19,10 @@ from goodformer.draw.subgraphs import draw_subgraphs
 from goodformer.engine.store import Run
 from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
-from goodformer.explain.explanation import Explanation, edge_scores, explain, plain
+from goodformer.explain.explanation import Explanation, edge_scores, explain, kind_of_scores, plain
 from goodformer.explain.fidelity import CONTRIBUTES, DECIDES, NONE, Fidelity
 from goodformer.explain.subgraph import Size
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.methods.counts import CountMethod
 from goodformer.spec import SPLITS
 
 PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
@@ -157,15 +156,6 @@ def _draw(
         note,
         marked,
     )
-
-
-def kind_of_scores(model: FittedModel, source: str) -> str:
-    """Return which of `CAPTIONS` suits the scores of a model: those of fingerprints are shares of the prediction."""
-    if source != "own":
-        return source
-    parts = list(getattr(model.method, "parts", [model.method]))  # the members of a blend
-    shares = sum(isinstance(part, CountMethod) for part in parts)
-    return "own" if not shares else "contributions" if shares == len(parts) else "mixed"
 
 
 def explain_run(

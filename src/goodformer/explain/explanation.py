@@ -18,6 +18,7 @@ from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
 from goodformer.explain.subgraph import Size, Undirected, score_edges, shades
 from goodformer.explain.symmetry import even_scores
 from goodformer.fitted import FittedModel, Predictions
+from goodformer.methods.counts import CountMethod
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,15 @@ def marked_nodes(graphs: GraphSet, scores: Sequence[Tensor], k: Size = None) -> 
     touched = torch.zeros(int(given.node_ptr[-1]), dtype=torch.bool)
     touched[pairs.ends[:, chosen].flatten()] = True
     return [part.nonzero().flatten().tolist() for part in touched.split(given.sizes.tolist())]
+
+
+def kind_of_scores(model: FittedModel, source: str) -> str:
+    """Return ``post-hoc``, ``own``, ``contributions`` (of fingerprints), or ``mixed`` (a blend that has both)."""
+    if source != "own":
+        return source
+    parts = list(getattr(model.method, "parts", [model.method]))  # the members of a blend
+    shares = sum(isinstance(part, CountMethod) for part in parts)
+    return "own" if not shares else "contributions" if shares == len(parts) else "mixed"
 
 
 def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
-from goodformer.nn.colours import mix
+from goodformer.data.hashes import Hashes, hash_rows, mix
 
 
 def even_scores(graphs: GraphSet, scores: Sequence[Tensor]) -> list[Tensor]:
@@ -30,20 +31,20 @@ def symmetric_edges(graphs: GraphSet) -> Tensor:
 
     Edges are symmetric if colour refinement, which begins with the features of nodes and edges, cannot tell them apart.
     """
-    start, end = graphs.edge_index
-    graph = torch.repeat_interleave(graphs.sizes)  # (N,)
-    kind = _hashed(graphs.edge["attr"]) if "attr" in graphs.edge else torch.zeros_like(start)
-    colour = mix(graph * 2 + 1) + (_hashed(graphs.node["x"]) if "x" in graphs.node else 0)
+    start, end = graphs.edge_index.numpy()
+    graph = torch.repeat_interleave(graphs.sizes).numpy().astype(np.uint64)  # (N,)
+    kind = _hashed(graphs.edge.get("attr"), len(start))
+    colour = mix(mix(graph) + _hashed(graphs.node.get("x"), len(graph)))
     different = 0
-    while different < (found := len(colour.unique())):  # refined until no further node differs
+    while different < (found := len(np.unique(colour))):  # refined until no further node differs
         different = found
-        around = torch.zeros_like(colour).index_add(0, end, mix(mix(colour[start]) + kind))
-        colour = mix(colour * 3 + around)
-    return (mix(mix(colour[start]) + mix(colour[end])) + kind).unique(return_inverse=True)[1]
+        around = np.zeros_like(colour)
+        np.add.at(around, end, mix(mix(colour[start]) + kind))
+        colour = mix(mix(colour) + around)
+    both = mix(mix(colour[start]) + mix(colour[end]) + kind)
+    return torch.from_numpy(np.unique(both, return_inverse=True)[1])
 
 
-def _hashed(values: Tensor) -> Tensor:
-    """Return an integer for each row of a table (N, F)."""
-    table = values.view(len(values), -1)
-    whole = (table.double() * 4096).round().long() if table.is_floating_point() else table.long()
-    return mix((whole * mix(torch.arange(table.shape[1]) + 1)).sum(1))
+def _hashed(values: Tensor | None, rows: int) -> Hashes:
+    """Return a hash of each row of a table (N, F); all are equal without a table."""
+    return np.zeros(rows, dtype=np.uint64) if values is None else hash_rows(values.reshape(rows, -1))
