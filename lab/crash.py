@@ -214,7 +214,7 @@ def full(times: int, draw: random.Random, scratch: Path, base: Path) -> dict[str
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     sync(descriptor)
 
-                os.fsync = limited
+                os.fsync = limited  # type: ignore[assignment]
 
             code = ended(start(words, place, fill))
             counts["runs"] += 1
