@@ -278,7 +278,8 @@ def main() -> int:
     )
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="Folder for inputs that failed.")
     words = parser.parse_args()
-    until, found, record = time.monotonic() + 60 * words.minutes, 0, {}
+    until, found = time.monotonic() + 60 * words.minutes, 0
+    record: dict[str, dict[str, Any]] = {}
     stderr = sys.stderr
     with tempfile.TemporaryDirectory() as scratch:
         known = kinds(Path(scratch))

@@ -145,8 +145,8 @@ class GraphEstimator(BaseEstimator):
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
         fitted.attributes = collection.attributes
-        train = split.rows("train")
-        self._set(fitted.remember(collection.subset(train), labels.y[train], 0))
+        train = collection.subset(split.places("train", collection.rows))
+        self._set(fitted.remember(train, labels.y[train.rows], 0))
         return self
 
     def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:

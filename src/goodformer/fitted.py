@@ -23,7 +23,7 @@ from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
 from goodformer.methods.base import SPREAD, Method, link
-from goodformer.spec import Encoding, FeatureSpec, Task
+from goodformer.spec import REGRESSION, Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import observe, observe_batch, sample
 from goodformer.uncertainty.training_rows import (
@@ -211,7 +211,8 @@ class FittedModel:
         except ValidationError:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
         named = [len(names) for names in read.classes.values()]
-        if named != ([file.task.outputs] if file.task.kind == "multiclass" else [2] * file.task.outputs):
+        each = {"multiclass": [file.task.outputs], "binary": [2] * file.task.outputs, REGRESSION: [0] * file.task.outputs}
+        if named != each[file.task.kind]:
             raise InputError(f"{place / MODEL} does not name every class; restore it from a copy, or refit the model.")
         found = cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)
         found.attributes = read.attributes

@@ -181,8 +181,8 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        train = table.split.rows("train")
-        fitted.remember(collection.subset(train), labels.y[train]).save(new)
+        train = collection.subset(table.split.places("train", collection.rows))
+        fitted.remember(train, labels.y[train.rows]).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []

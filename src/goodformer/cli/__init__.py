@@ -121,8 +121,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _note
-            words = None if arguments is None else list(arguments)
-            code = app(args=words, standalone_mode=False, prog_name="goodformer")
+            given = None if arguments is None else list(arguments)
+            code = app(args=given, standalone_mode=False, prog_name="goodformer")
         sys.stdout.flush()
     except typer.TyperException as error:
         if not error.format_message():  # no arguments at all: the help has been shown

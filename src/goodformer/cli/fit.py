@@ -181,7 +181,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
-    for split, found in report["coverage"]["splits"].items():
+    for split, found in report.get("coverage", {"splits": {}})["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {share:.0%} of the values of {SPLIT_NAMES[split]}"
         typer.echo(f"{words}; mean width {found['width']:.3g}" if found["width"] else words)
