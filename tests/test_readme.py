@@ -59,7 +59,7 @@ def test_command_lines_run_on_small_data(tmp_path: Path, monkeypatch: pytest.Mon
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("goodformer ")]
     assert len(commands) >= 6
     for words in commands:
-        trained = [path.name.rpartition("-")[2] for path in tmp_path.glob("runs/*-goodformer-goodformer-*")]
+        trained = [path.name.rpartition("-")[2] for path in tmp_path.glob("runs/good-motif-*-erm-*")]
         named = [trained[0] if word == "RUN" else word for word in words]
         assert cli.run([*named, *SMALL.get(words[0], [])]) == 0, words
     assert (tmp_path / "explained" / "subgraphs.png").exists()

@@ -179,7 +179,7 @@ def test_goodformer_fits_several_targets_with_gaps() -> None:
     both = np.stack((y, -10 * np.array(y)), 1)
     both[::4, 1] = np.nan
     settings = {"model.dim": 16, "training.batch_size": 32}
-    some = GraphRegressor(settings=settings, epochs=1, split="random").fit(smiles, both)
+    some = GraphRegressor("goodformer", settings=settings, epochs=1, split="random").fit(smiles, both)
     assert some.predict(smiles[:5]).shape == (5, 2)
     assert some.predict_interval(smiles[:5], 0.5).shape == (5, 2, 2)
     assert {"invariant", "intervention", "variance", "variant"} <= some.history_[0]["loss"].keys()

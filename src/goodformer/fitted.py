@@ -211,7 +211,11 @@ class FittedModel:
         except ValidationError:
             raise InputError(f"{place / MODEL} has a damaged entry {MEANING!r}; refit the model.") from None
         named = [len(names) for names in read.classes.values()]
-        each = {"multiclass": [file.task.outputs], "binary": [2] * file.task.outputs, REGRESSION: [0] * file.task.outputs}
+        each = {
+            "multiclass": [file.task.outputs],
+            "binary": [2] * file.task.outputs,
+            REGRESSION: [0] * file.task.outputs,
+        }
         if named != each[file.task.kind]:
             raise InputError(f"{place / MODEL} does not name every class; restore it from a copy, or refit the model.")
         found = cls(method, file, uncertainty, read.smiles, read.classes, read.kind, read.standardise, read.reader)

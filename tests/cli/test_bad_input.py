@@ -32,7 +32,7 @@ def refused(answer: Answer, *words: str) -> None:
         (["train", "good-motif", "--method", "erm", "--preset", "defualt"], ["did you mean default"]),
         (["train", "good-motif", "--method", "erm", "--budget", "hug"], ["unknown budget", "accepted: compare, full"]),
         (["train", "good-motif", "--method", "erm", "--shift", "nope"], ["accepted: concept, covariate, none"]),
-        (["train", "nope"], ["accepted: bace, bbbp, drugood, good-hiv, good-motif"]),
+        (["train", "nope"], ["accepted: bace, bbbp, drugood, esol, good-hiv, good-motif"]),
         (["train", "good-motif", "--method", "erm", "--set", "budget=hug"], ["unknown budget"]),
         (["train", "good-motif", "--method", "erm", "--domain", "sice"], ["domain", "basis"]),
         (["train", "sp-motif", "--method", "erm", "--domain", "basis"], ["setting", "domain"]),

@@ -85,7 +85,7 @@ def test_nothing_run_yet(command: Command) -> None:
     [
         (["--methods", "gsatt"], "did you mean gsat"),
         (["--budget", "nope"], "goodformer: unknown budget 'nope'; accepted: compare, full, medium, quick"),
-        (["--dataset", "nope"], "goodformer: unknown data set 'nope'; accepted: bace, bbbp, drugood, good-hiv"),
+        (["--dataset", "nope"], "goodformer: unknown data set 'nope'; accepted: bace, bbbp, drugood, esol, good-hiv"),
         (["--dataset", "good-motiv"], "did you mean good-motif? (accepted: bace"),
         (
             ["--shift", "nope"],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from goodformer import files
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
 from goodformer.data import Benchmark
@@ -101,6 +102,6 @@ def test_damaged_trees_are_named(run: Run, tmp_path: Path) -> None:
     tensors = read_tensors(folder / "weights.safetensors", description["weights"]["sha256"])
     tensors["grown.child"][0] = -5
     description["weights"]["sha256"] = write_tensors(folder / "weights.safetensors", tensors)
-    (folder / "model.json").write_text(json.dumps(description))
+    files.write_json(folder / "model.json", files.sealed({k: v for k, v in description.items() if k != files.CHECKSUM}))
     with pytest.raises(InputError, match="decision trees are damaged"):
         load_weights(folder)

@@ -71,7 +71,7 @@ def test_a_saved_blend_says_the_same(run: Run, tmp_path: Path) -> None:
     model = FittedModel.of_run(run).fit_uncertainty(splits["train"], splits["id_val"])
     again = FittedModel.load(model.save(tmp_path / "model"))
     one, two = (some.predict(splits["test"]) for some in (model, again))
-    for name in ("logits", "calibrated", "domain_score", "spread"):
+    for name in ("logits", "probabilities", "domain_score", "spread"):
         assert torch.equal(getattr(one, name), getattr(two, name)), name
     spread = model.fit_uncertainty(splits["train"], splits["id_val"], "spread").predict(splits["test"])
     ordered = spread.domain_score[spread.spread.argsort()]

@@ -15,8 +15,7 @@ import pytest
 
 from goodformer import cli
 from goodformer.errors import InputError
-from goodformer.pages import attempted, evidence, report
-from goodformer.pages.evidence import FILE
+from goodformer.pages import EVIDENCE, attempted, evidence, report
 from goodformer.spec import SPLIT_NAMES
 from tests.pages.conftest import EVIL
 
@@ -202,14 +201,14 @@ def test_without_evidence_or_with_damaged_evidence_the_error_says_what_to_do(
 ) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    for name in ("model.json", FILE):
+    for name in ("model.json", EVIDENCE):
         (folder / name).write_bytes((Path(nitro["folder"]) / name).read_bytes())
-    content = (folder / FILE).read_bytes()
+    content = (folder / EVIDENCE).read_bytes()
     for damaged in (content[:200], b"not packed", gzip.compress(b"[1]"), gzip.compress(b'{"format": "other"}')):
-        (folder / FILE).write_bytes(damaged)
-        with pytest.raises(InputError, match=FILE):
+        (folder / EVIDENCE).write_bytes(damaged)
+        with pytest.raises(InputError, match=EVIDENCE):
             report([folder])
-    os.remove(folder / FILE)
+    os.remove(folder / EVIDENCE)
     with pytest.raises(InputError, match="no-report"):
         report([folder])
     with pytest.raises(InputError, match=r"\.html"):

@@ -52,7 +52,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_waiting_requests_share_a_model_call(fitted: FittedModel, calls: list[int]) -> None:
-    alone = fitted.predict(SMILES[:30]).best_probabilities[:, 0].tolist()
+    alone = fitted.predict(SMILES[:30]).probabilities[:, 0].tolist()
     calls.clear()
     worker = Worker(100)
     jobs = [job(fitted, [one]) for one in SMILES[:30]]

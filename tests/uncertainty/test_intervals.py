@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from goodformer import files
 from goodformer.errors import InputError
 from goodformer.methods.base import SPREAD, link
 from goodformer.spec import Task
@@ -94,7 +95,7 @@ def test_what_is_saved_gives_the_same_intervals(tmp_path: Path) -> None:
     file = tmp_path / "sureness.json"
     content = json.loads(file.read_text())
     content["difficulty"]["slope"] = [1.0]
-    file.write_text(json.dumps(content))
+    files.write_json(file, files.sealed({k: v for k, v in content.items() if k != files.CHECKSUM}))
     with pytest.raises(InputError, match="difficulty"):
         Uncertainty.load(tmp_path)
 

@@ -37,9 +37,7 @@ from goodformer.engine.weights import DERIVED, WEIGHTS, read_description
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
-from goodformer.pages import PAGE, attempted
-from goodformer.pages.evidence import FILE as EVIDENCE
-from goodformer.pages.model import fit_page
+from goodformer.pages import EVIDENCE, PAGE, attempted
 from goodformer.spec import SPLIT_NAMES
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
@@ -177,6 +175,8 @@ def fit_file(
             reused = Run(Path(runs) / config.folder_name).reuse_note
             for sentence in [*warned, *([reused] if reused else [])]:
                 warn(sentence)
+        if watch:
+            watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
@@ -221,6 +221,8 @@ def fit_file(
     made: str | None = None
     failed: list[str] = []
     if page:
+        from goodformer.pages.model import fit_page  # loads what draws
+
         others = {name: member_run(run, row["run"]) for name, row in (baselines or {"rows": {}})["rows"].items()}
         made, failed = attempted(lambda: fit_page(folder, fitted, table, benchmark.splits, report, run, others))
     return {**report, "notes": [*report["notes"], *failed], "folder": str(out), "page": made}

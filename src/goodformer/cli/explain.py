@@ -115,7 +115,7 @@ def _show(report: dict[str, Any]) -> None:
     output.notes(report)
     fidelity, agreement = report["fidelity"] or {}, report.get("agreement") or {}
     if fidelity.get("removed") is not None:
-        said = "the uncalibrated probability drops by"
+        said = "the probability drops by"
         if not any(report["classes"].values()):
             said = "the predicted value changes, in training standard deviations, by"
         words = (

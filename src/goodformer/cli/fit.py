@@ -190,7 +190,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     output.problems(report)
     output.notes(report, shown)
     typer.echo(f"model: {report['folder']}  (card.md, report.json, split.json)")
-    if report["page"]:
+    if report.get("page"):
         typer.echo(f"page:  {report['page']}")
     typer.echo(
         f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"

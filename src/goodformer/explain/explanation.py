@@ -144,7 +144,8 @@ def measure_fidelity(
     model: FittedModel, graphs: GraphSet, answer: Predictions, scores: Sequence[Tensor], k: Size = None
 ) -> Fidelity:
     """Measure how much the predictions of graphs depend on their best-scored edges, see `fidelity`."""
-    return fidelity(model.probabilities, model.task, graphs, scores, k, whole=answer.probabilities)
+    said = answer.probabilities if answer.values is None else answer.values
+    return fidelity(model.probabilities, model.task, graphs, scores, k, whole=said)
 
 
 def edge_scores(

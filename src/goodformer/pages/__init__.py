@@ -11,7 +11,7 @@ from pathlib import Path
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.errors import InputError
 
-PAGE = "report.html"
+PAGE, EVIDENCE = "report.html", "evidence.json.gz"
 
 
 def report(

@@ -30,13 +30,13 @@ from goodformer.engine.store import PREDICTED, Run
 from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_scores, plain
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.pages import statistics
+from goodformer.pages import EVIDENCE, statistics
 from goodformer.spec import SPLITS
 from goodformer.uncertainty.conformal import coverage
 
 Array = npt.NDArray[Any]
 
-FILE, FORMAT = "evidence.json.gz", "goodformer evidence 1"
+FORMAT = "goodformer evidence 1"
 TRAINING, HELD_OUT = 2_000, 5_000
 """Largest number of training rows, and of rows of each other part, that are looked at."""
 SHOWN, NEIGHBOURS = 8, 2
@@ -484,16 +484,16 @@ def neighbours(model: FittedModel, train: Seen, values: Array, places: Array) ->
 def save(folder: Path, evidence: Mapping[str, Any]) -> None:
     """Write evidence beside a model."""
     text = json.dumps(evidence, allow_nan=False, separators=(",", ":"))
-    files.write_bytes(folder / FILE, gzip.compress(text.encode(), mtime=0))
+    files.write_bytes(folder / EVIDENCE, gzip.compress(text.encode(), mtime=0))
 
 
 def load(folder: Path) -> dict[str, Any]:
     """Read what `save` wrote."""
-    path, advice = folder / FILE, "fit the model again"
+    path, advice = folder / EVIDENCE, "fit the model again"
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {FILE}, which a report is made from; fit the model again without --no-report, or report "
-            "on the run that its report.json names."
+            f"{folder} has no {EVIDENCE}, which a report is made from; fit the model again without --no-report, or "
+            "report on the run that its report.json names."
         )
     try:
         found = json.loads(gzip.decompress(path.read_bytes()))
