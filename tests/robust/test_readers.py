@@ -138,6 +138,14 @@ def test_sdf_lines_that_are_not_utf_8_are_read(tmp_path: Path) -> None:
     assert columns["a"] == ["bÿ", "bÿ"]
 
 
+def test_an_sdf_message_that_ends_within_a_character_is_read(tmp_path: Path) -> None:
+    """Found by the fuzzing harness: RDKit cuts the line that it quotes."""
+    head, end = "  1  0  0  0  0  0  0  0  0  0999 V2000\n    0.0000    0.0000    0.0000", "C   0  0\nM  END\n$$$$\n"
+    (tmp_path / "a.sdf").write_text(f"\x80  x\n\n{head} {end}\n  x\n\n{head}\x80{end}", encoding="utf-8")
+    found, _ = read_collection(tmp_path / "a.sdf")
+    assert (found.count, len(found.rejected) > 0) == (2, True)
+
+
 def test_long_lines_are_refused_before_they_are_read(tmp_path: Path) -> None:
     """Ten megabytes of compressed zeros would be ten gigabytes of one line."""
     for name, start in (

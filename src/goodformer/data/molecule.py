@@ -430,8 +430,8 @@ def _parse(kind: str, text: str | None, log: Any) -> Any:
     if kind == SMILES and len(text.split(None, 1)[0]) > LETTERS * limit("atoms"):
         return f"{len(text):,} letters, more than {LETTERS} for each of {limit('atoms'):,} atoms"
     earlier = len(log.messages)
-    whole = text if text.isascii() else text.encode(errors="replace").decode()  # no half characters
-    mol = Chem.MolFromSmiles(whole) if kind == SMILES else Chem.MolFromMolBlock(whole)
+    plain = text.encode("ascii", "replace").decode()  # RDKit's messages may end within a character
+    mol = Chem.MolFromSmiles(plain) if kind == SMILES else Chem.MolFromMolBlock(plain)
     if mol is not None:
         atoms = mol.GetNumAtoms()
         large = f"{atoms:,} atoms, more than the limit of {limit('atoms'):,} ({VARIABLE}=atoms={atoms} accepts it)"

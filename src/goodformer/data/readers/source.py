@@ -59,7 +59,7 @@ def reading(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot read {path} ({error.strerror or error}); check the path.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not valid text in UTF-8, UTF-16 or Windows-1252; save it as CSV UTF-8.") from None
+        raise InputError(f"{path} is not valid UTF-16 text; save it as CSV UTF-8.") from None
 
 
 def encoding_of(path: Path) -> str:
