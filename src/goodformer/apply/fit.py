@@ -21,7 +21,7 @@ from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
-from goodformer.data.splits.parts import weak_parts
+from goodformer.data.splits.parts import places_of, weak_parts
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import MODEL, Run
@@ -150,8 +150,8 @@ def fit_file(
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        train = table.split.rows("train")
-        fitted.remember(collection.subset(train), labels.y[train]).save(folder)
+        train = places_of(table.split, collection, labels.y)["train"]
+        fitted.remember(collection.subset(train), labels.y).save(folder)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []
