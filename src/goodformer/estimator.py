@@ -26,6 +26,7 @@ from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.collection import Collection, collect, listed
 from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
+from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.splitters import make_split
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Size
@@ -145,8 +146,8 @@ class GraphEstimator(BaseEstimator):
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
         fitted.attributes = collection.attributes
-        train = collection.subset(split.places("train", collection.rows))
-        self._set(fitted.remember(train, labels.y[train.rows], 0))
+        train = places_of(split, collection, labels.y)["train"]
+        self._set(fitted.remember(collection.subset(train), labels.y, 0))
         return self
 
     def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:

@@ -387,12 +387,12 @@ class FittedModel:
 
         Args:
             rows: The training rows; a sample of them is stored if there are more than `training_rows.MOST`.
-            y: Their labels, (G,) or (G, T).
+            y: Labels of all rows of the source, also of those that are no training rows, (R,) or (R, T).
             first: Number of the first row of the source.
         """
         places = stored_places(len(rows))
         some, classes = rows.subset(places), list(self.classes.items())
-        labels = tuple(label_words(row, classes) for row in y[places].view(len(places), -1).tolist())
+        labels = tuple(label_words(row, classes) for row in y[some.rows].view(len(some), -1).tolist())
         both = (self._fingerprints(some), None)
         bits, embedding = both if some.molecules is not None else reversed(both)
         self.training = TrainingRows(some.rows + first, labels, len(rows), some.smiles, bits, embedding)

@@ -21,6 +21,7 @@ from goodformer.apply.card import card
 from goodformer.apply.fit import fresh_folder
 from goodformer.cli.fit import _show
 from goodformer.data.splits.split import Split
+from goodformer.fitted import FittedModel
 from goodformer.spec import SPLIT_NAMES, SPLITS
 from tests.apply.molecules import write_table
 from tests.cli.conftest import Command
@@ -61,6 +62,18 @@ def said(answer: Any) -> list[str]:
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def test_stored_training_rows_are_those_of_the_file(fitted: Fitted) -> None:
+    """Rows 4 and 10 cannot be read, so rows and graphs are numbered differently."""
+    table, training = rows_of(fitted.folder.parent / "mine.csv"), FittedModel.load(fitted.folder).training
+    assert training is not None
+    assert training.smiles is not None
+    assert len(training) == training.total == fitted.report["counts"]["train"]
+    split = Split.load(fitted.folder / "split.json")
+    assert (training.rows - 1).tolist() == [row for row in split.rows("train").tolist() if row not in (3, 9)]
+    for row, smiles, label in zip(training.rows.tolist(), training.smiles, training.labels, strict=True):
+        assert (table[row - 1]["smiles"], table[row - 1]["nitro"]) == (smiles, label)
 
 
 def test_the_report_counts_rows_and_lists_unreadable_ones(fitted: Fitted) -> None:
@@ -140,6 +153,16 @@ def test_each_target_has_its_own_classes(command: Command) -> None:
     assert all((float(row["a_p_active"]) > 0.5) == (row["a_predicted"] == "active") for row in found)
     assert command("predict", "both", "two.csv", "-o", "sets.csv", "--sets", "0.9").code == 0
     assert {"a_set", "b_set"} <= rows_of(Path("sets.csv"))[0].keys()
+    assert all(row["b_predicted"] in row["b_set"].split("|") for row in rows_of(Path("sets.csv")))
+    report = json.loads(Path("both/report.json").read_text())
+    for split, found_metrics in report["splits"].items():
+        assert found_metrics["rocauc"] == pytest.approx((found_metrics["rocauc_0"] + found_metrics["rocauc_1"]) / 2), (
+            split
+        )
+    (line,) = [line.split() for line in fit.out.splitlines() if line.split()[:1] == ["b"]]
+    assert [float(word) for word in line[1:]] == pytest.approx(
+        [row["rocauc_1"] for row in report["splits"].values()], abs=5e-4
+    )
     why = command("explain", "both", "two.csv", "-o", "why", "--count", "2")
     assert f"a {found[0]['a_predicted']}, b {found[0]['b_predicted']}" in why.out
     split = command("split", "two.csv", "-t", "a", "-t", "b", "--by", "random")

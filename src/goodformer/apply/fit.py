@@ -27,7 +27,7 @@ from goodformer.data.readers.labels import TaskChoice
 from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
-from goodformer.data.splits.parts import weak_parts
+from goodformer.data.splits.parts import places_of, weak_parts
 from goodformer.engine import predictions
 from goodformer.engine.blend import member_run
 from goodformer.engine.run import check_method, train
@@ -181,8 +181,8 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        train = collection.subset(table.split.places("train", collection.rows))
-        fitted.remember(train, labels.y[train.rows]).save(new)
+        train = places_of(table.split, collection, labels.y)["train"]
+        fitted.remember(collection.subset(train), labels.y).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []

@@ -103,10 +103,6 @@ class Split:
         """Return the rows of one split in ascending order (r,)."""
         return (self.part == SPLITS.index(split)).nonzero().flatten()
 
-    def places(self, split: str, rows: Tensor) -> Tensor:
-        """Return which of some rows (n,) are in one split, as places among them in ascending order."""
-        return (self.part[rows] == SPLITS.index(split)).nonzero().flatten()
-
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each split."""
         return {split: int((self.part == number).sum()) for number, split in enumerate(SPLITS)}
