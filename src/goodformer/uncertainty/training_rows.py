@@ -115,7 +115,7 @@ class TrainingRows:
 
     @cached_property
     def _postings(self) -> tuple[Ints, Ints, Ints]:
-        """First row of each bit (`BITS` + 1,) in the list of rows that have it, that list, and the bits of a row (m,)."""
+        """Start of the rows with each bit (`BITS` + 1,), all these rows in one list, and the bits of each row (m,)."""
         assert self.bits is not None
         row, bit = (np.concatenate(part) for part in zip(*_set_bits(self.bits.numpy()), strict=True))
         starts = np.concatenate(([0], np.bincount(bit, minlength=BITS).cumsum()))
