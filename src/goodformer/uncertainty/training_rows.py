@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,6 +22,9 @@ from torch.nn import functional as F
 from goodformer.engine.seeds import derive_seed
 from goodformer.engine.weights import read_tensors, write_tensors
 from goodformer.errors import InputError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 TRAINING = "training.safetensors"
 """File of a fitted model that holds its training rows; a model works without it."""
@@ -86,9 +90,8 @@ class TrainingRows:
         """
         if count < 1:
             raise InputError(f"{count} neighbours are not possible; ask for at least 1.")
-        known, find = (self.embedding, _cosine) if self.bits is None else (self.bits, _tanimoto)
-        assert known is not None
-        places, values = find(known, queries, min(count, len(self)))  # (B, k), (B, k)
+        similar = self._tanimoto if self.bits is not None else self._cosine
+        found = [_best(similar(query), min(count, len(self))) for query in queries]
         return [
             [
                 Neighbour(
@@ -97,10 +100,32 @@ class TrainingRows:
                     self.labels[place],
                     None if self.smiles is None else self.smiles[place],
                 )
-                for place, value in zip(*row, strict=True)
+                for place, value in row
             ]
-            for row in zip(places.tolist(), values.tolist(), strict=True)
+            for row in found
         ]
+
+    def _tanimoto(self, query: Tensor) -> Floats:
+        """Return the similarity of a packed fingerprint to each row, (m,)."""
+        starts, rows, sizes = self._postings
+        bits = np.flatnonzero(np.unpackbits(query.numpy()))
+        shared = [rows[starts[bit] : starts[bit + 1]] for bit in bits]
+        common = np.bincount(np.concatenate([rows[:0], *shared]), minlength=len(self))
+        return common / np.maximum(sizes + len(bits) - common, 1)
+
+    @cached_property
+    def _postings(self) -> tuple[Ints, Ints, Ints]:
+        """Start of the rows with each bit (`BITS` + 1,), all these rows in one list, and the bits of each row (m,)."""
+        assert self.bits is not None
+        row, bit = (np.concatenate(part) for part in zip(*_set_bits(self.bits.numpy()), strict=True))
+        starts = np.concatenate(([0], np.bincount(bit, minlength=BITS).cumsum()))
+        return starts, row[np.argsort(bit, kind="stable")], np.bincount(row, minlength=len(self))
+
+    def _cosine(self, query: Tensor) -> Floats:
+        """Return the similarity of an embedding to each row, (m,); equal rows have equal values."""
+        assert self.embedding is not None
+        values: Floats = (self.embedding @ unit(query).float()).double().numpy().round(6)
+        return values
 
     def save(self, folder: Path) -> str:
         """Write the rows into a folder and return the checksum of the file."""
@@ -142,33 +167,19 @@ def unit(embedding: Tensor) -> Tensor:
     return F.normalize(embedding.double(), dim=-1)
 
 
-def _tanimoto(known: Tensor, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return places and similarities of the ``count`` most similar fingerprints, both (B, k)."""
-    words = np.ascontiguousarray(known.numpy().view(np.uint64).T)  # (W, m): sums over words read memory in order
-    asked = queries.numpy().view(np.uint64)  # (B, W)
-    size, sizes = np.bitwise_count(words).sum(0, dtype=np.int32), np.bitwise_count(asked).sum(1, dtype=np.int32)
-    places, values = np.zeros((len(asked), count), dtype=np.int64), np.zeros((len(asked), count))
-    for row, (one, bits) in enumerate(zip(asked, sizes, strict=True)):
-        on = np.flatnonzero(one)
-        common = np.bitwise_count(words[on] & one[on, None]).sum(0, dtype=np.int32)  # (m,)
-        similarity = common / np.maximum(size + bits - common, 1)
-        places[row] = _best(similarity, count)
-        values[row] = similarity[places[row]]
-    return torch.from_numpy(places), torch.from_numpy(values)
+def _set_bits(packed: npt.NDArray[np.uint8], size: int = 4096) -> Iterator[tuple[Ints, Ints]]:
+    """Yield row and number of every bit that is set, some rows at a time: all bits together may not fit in memory."""
+    for start in range(0, max(len(packed), 1), size):
+        row, bit = np.nonzero(np.unpackbits(packed[start : start + size], axis=1))
+        yield row + start, bit
 
 
-def _best(similarity: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
-    """Return the places of the largest values, equal ones in order."""
+def _best(similarity: Floats, count: int) -> list[tuple[int, float]]:
+    """Return places and values of the largest values, equal ones in order."""
     bar = np.partition(similarity, len(similarity) - count)[len(similarity) - count]
     near = np.flatnonzero(similarity >= bar)
-    return near[np.argsort(-similarity[near], kind="stable")[:count]]
-
-
-def _cosine(known: Tensor, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return places and similarities of the ``count`` most similar embeddings, both (B, k)."""
-    similarity = (unit(queries) @ known.double().T).mul(1e9).round().div(1e9)  # equal rows have equal values
-    order = similarity.argsort(dim=1, descending=True, stable=True)[:, :count]
-    return order, similarity.gather(1, order)
+    best = near[np.argsort(-similarity[near], kind="stable")[:count]]
+    return list(zip(best.tolist(), similarity[best].tolist(), strict=True))
 
 
 def label_words(values: Sequence[float], classes: Sequence[tuple[str, Sequence[str]]]) -> str:
