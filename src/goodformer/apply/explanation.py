@@ -34,7 +34,7 @@ MOST_ATOMS = 400
 CAPTIONS = {
     "own": "found invariant subgraph",
     "contributions": "edges that add most to the prediction",
-    "mixed": "edges that score highest over all members",
+    "mixed": "edges marked by all members",
     "post-hoc": "edges that matter to the prediction",
 }
 """What the chosen edges are, by the kind of their scores."""
