@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from goodformer import files
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
 from goodformer.data import Benchmark
@@ -97,7 +98,7 @@ def test_damaged_trees_are_named(run: Run, tmp_path: Path) -> None:
 
     folder = tmp_path / "copy"
     shutil.copytree(run.weights(), folder)
-    description = json.loads((folder / "model.json").read_text())
+    description = files.unsealed(files.read_json(folder / "model.json"), folder)
     tensors = read_tensors(folder / "weights.safetensors", description["weights"]["sha256"])
     tensors["grown.child"][0] = -5
     description["weights"]["sha256"] = write_tensors(folder / "weights.safetensors", tensors)
