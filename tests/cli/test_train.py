@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from goodformer import files
 from goodformer.cli.train import show
 from goodformer.engine.store import Run
 from goodformer.spec import SPLIT_NAMES, SPLITS
@@ -52,7 +51,8 @@ def test_json_is_alone_on_stdout_and_stderr_has_one_line_per_epoch(command: Comm
 
 def test_a_finished_run_is_shown_and_said_not_to_be_trained(command: Command, runs: Path, erm: Path) -> None:
     answer = command("train", "good-motif", "--method", "erm", "--runs", runs, *TINY, "--json")
-    summary = files.unsealed(json.loads((erm / "summary.json").read_text()), "summary")
+    summary = Run(erm).summary
+    assert summary is not None
     assert answer.json == {**summary, "folder": str(erm)}
     assert str(erm) in answer.err
     assert (summary["commit"] or "") in answer.err

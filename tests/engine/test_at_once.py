@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -98,7 +97,7 @@ def test_damaged_trees_are_named(run: Run, tmp_path: Path) -> None:
 
     folder = tmp_path / "copy"
     shutil.copytree(run.weights(), folder)
-    description = json.loads((folder / "model.json").read_text())
+    description = files.unsealed(files.read_json(folder / "model.json"), folder)
     tensors = read_tensors(folder / "weights.safetensors", description["weights"]["sha256"])
     tensors["grown.child"][0] = -5
     description["weights"]["sha256"] = write_tensors(folder / "weights.safetensors", tensors)

@@ -257,7 +257,7 @@ def test_a_foreign_state_is_refused_and_nothing_is_lost(finished: Run, tmp_path:
     folder.mkdir()
     for content in (b"junk", (finished.folder / STATE).read_bytes(), (finished.folder / STATE).read_bytes()[:900]):
         (folder / STATE).write_bytes(content)
-        with pytest.raises(InputError, match=r"damaged|belongs to another run"):
+        with pytest.raises(InputError, match=r"is damaged|belongs to another run"):
             train(config, tmp_path, QUIET)
         assert (folder / STATE).read_bytes() == content
 
