@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,25 @@ from goodformer.engine.run import train
 from goodformer.engine.store import Run
 from tests.engine.tiny import QUIET, tiny_config
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
 
 def pytest_configure() -> None:
     """Restore SIGINT, which the parent may ignore (as under nohup): tests and their child processes use it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless browser for all tests: playwright can be started once per process."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; see make help")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"no browser found ({', '.join(BROWSERS)}); install one, for example: apt install chromium")
+    with api.sync_playwright() as running:
+        made = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()
 
 
 @pytest.fixture(scope="module")

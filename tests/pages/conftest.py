@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,22 +18,8 @@ from goodformer.fitted import FittedModel
 from tests.apply.molecules import molecules
 
 QUIET = Hardware(progress=False, tensorboard=False)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 EVIL = '<img src=x onerror="boom()"> & "co"'
 """Text of a user that must stay text."""
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A headless browser for all tests."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; see make help")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"no browser found ({', '.join(BROWSERS)}); install one, for example: apt install chromium")
-    with api.sync_playwright() as running:
-        made = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,9 @@ def settle(folder: Path) -> None:
         raise InputError(f"{path} is damaged; remove it, and the run continues from the files beside it.")
     for name in signature(folder).keys() - content:
         (folder / name).unlink(missing_ok=True)
+    for place in sorted(folder.rglob("*"), reverse=True):  # folders that are empty now, the inner ones first
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
     for name in sorted(content, key=lambda name: name == SUMMARY):  # which makes the run finished, comes last
         files.make_folder((folder / name).parent)
         files.write_bytes(folder / name, content[name])
