@@ -12,6 +12,7 @@ from sklearn.metrics import root_mean_squared_error
 
 from goodformer.config.run import Hardware
 from goodformer.engine.run import train
+from goodformer.pages.evidence import load
 from goodformer.report.compare import plan
 from tests.cli.conftest import Command
 from tests.test_regression import values
@@ -38,6 +39,10 @@ def test_a_file_of_measured_values_is_fitted_predicted_and_explained(command: Co
     assert report["splits"]["id_test"]["rmse"] < 0.7 * report["scale"][0]
     assert set(report["coverage"]["splits"]) == {"id_test", "val", "test"}
     assert list(report["baseline"]["rows"]) == ["linear"]
+    (shown,) = [one for one in load(Path("model"))["metrics"]["test"] if one["metric"] == "rmse"]
+    assert shown["value"] == pytest.approx(report["splits"]["test"]["rmse"], rel=1e-3)
+    known = report["baseline"]["rows"]["linear"]["splits"]["test"]["rmse"]
+    assert shown["others"]["linear"]["value"] == pytest.approx(known, rel=1e-3)
 
     said = command("predict", "model", "mine.csv", "-o", "answers.csv", "--sets", "0.8")
     assert said.code == 0, said.err

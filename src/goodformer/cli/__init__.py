@@ -140,9 +140,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:  # any other error is a fault of the program and keeps its traceback
         return _refuse(str(error))
     if code == INTERRUPTED:
-        said = arguments or sys.argv[1:]
-        rest = "; the same command continues training from the last finished epoch."
-        typer.echo(f"stopped{rest if any(word in TRAINING for word in said) else '.'}", err=True)
+        said = next((word for word in arguments or sys.argv[1:] if not word.startswith("-")), "")
+        rest = "; the same command continues from the last finished epoch, if there is one."
+        typer.echo(f"stopped{rest if said in TRAINING else '.'}", err=True)
     return int(code or 0)
 
 

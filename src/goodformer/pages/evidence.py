@@ -100,7 +100,7 @@ def gather(
         model: A fitted model.
         parts: The parts of its data by name.
         about: Entries that the page shows as they are: settings, versions, curves, notes.
-        others: For each baseline its logits (G, C) for every row of the held-out parts.
+        others: For each baseline its logits (G, C), or measured values in `Task.units`, for the held-out parts.
         seed: Seed of the samples of large parts.
     """
     random = np.random.default_rng(seed)
@@ -213,13 +213,13 @@ def metrics(model: FittedModel, one: Seen, others: Mapping[str, Array]) -> list[
     training standard deviations.
     """
     counts, task, targets = statistics.resamples(one.y), model.task, list(model.classes)
-    centre, scale = _scale(model)
+    _, scale = _scale(model)
     sides = {"": None, **others}
     samples: dict[str, dict[str, list[Array]]] = {}
     for side, logits in sides.items():
         for place, y in enumerate(one.y.T):
             if measured(model):
-                said = values_of(one.answer) if logits is None else centre + scale * logits
+                said = values_of(one.answer) if logits is None else logits * np.asarray(task.units)
                 found = statistics.number_metrics(y, said[:, place], counts)
             else:
                 score = (one.answer.logits.numpy() if logits is None else logits)[:, place]
@@ -506,7 +506,10 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def kept_logits(run: Run) -> dict[str, Array]:
-    """Return the logits of a run for every row of its held-out parts; nothing if they were not kept."""
+    """Return the logits of a run, or its measured values in `Task.units`, for every row of its held-out parts.
+
+    Nothing if they were not kept.
+    """
     entry = (run.summary or {}).get("predictions")
     if not entry or not (run.folder / PREDICTED).is_file():
         return {}
