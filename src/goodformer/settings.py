@@ -25,7 +25,7 @@ TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 SHAPES = ("one", "list", "either")
 SHOWN = 100
 """Characters of a wrong value that an error message shows."""
-MOST = 2**31
+MOST = 2**32
 """Largest integer of a setting without an upper bound; larger ones do not fit into tensors."""
 SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 BOUNDS = (*SIGNS, "multiple_of", "min_length", "max_length", "pattern")
