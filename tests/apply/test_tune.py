@@ -84,7 +84,7 @@ def test_two_processes_share_a_search(search: room.Search, tmp_path: Path, monke
     def joined(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
         if not inside:
             inside.append(1)
-            room.tune(search, tmp_path, 3)  # opens the file anew, as another process does
+            room.tune(search, tmp_path, 3)  # opens the file again, as another process does
         return parabola(settings, lambda epoch, score: None, search)
 
     monkeypatch.setattr(room, "objective", joined)

@@ -37,4 +37,7 @@ def faults(how: str) -> int:
 
 
 def test_freed_memory_is_kept_for_the_next_step() -> None:
-    assert faults("keep") <= 0.1 * faults("usual")  # a busy system may count none for both
+    usual = faults("usual")
+    if not usual:
+        pytest.skip("the system counted no page faults")
+    assert faults("keep") < 0.1 * usual

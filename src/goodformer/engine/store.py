@@ -27,7 +27,7 @@ PREDICTED = "predictions.npz"
 """Name of the file of predictions in the folder of a run; see `goodformer.engine.predictions`."""
 PREDICTIONS = "predictions"
 """Folder of such files beside exported records; a file there is named after the id of its run."""
-REDO = "restore it from a copy, or move it away: training the run again only writes it anew"
+REDO = "restore it from a copy, or move it away and train the run again"
 """What to do about a damaged summary: the checkpoint beside it holds all results."""
 SHOWN = 5
 """Runs that an error message names."""

@@ -276,7 +276,7 @@ function figure(answer) {
   }
   if (graph.fidelity && graph.fidelity.removed !== null) {
     const { whole, removed, kept } = graph.fidelity;
-    parts.push(make("p", { class: "quiet" }, "Uncalibrated probability of the predicted class: ",
+    parts.push(make("p", { class: "quiet" }, "Probability of the predicted class: ",
       `${number(whole)}; without the marked bonds ${number(removed)}; with them alone ${number(kept)}.`));
   }
   for (const [key, value] of Object.entries(graph)) { // whatever else the answer says, such as a verdict
