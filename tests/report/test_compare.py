@@ -11,6 +11,7 @@ import pytest
 from goodformer.errors import InputError
 from goodformer.report import compare
 from goodformer.report.compare import Comparison
+from goodformer.report.records import records_of
 from goodformer.report.table import Table
 
 BASIS = {"name": "good-motif", "domain": "basis"}
@@ -57,7 +58,7 @@ def record(comparison: Comparison, row: str, seed: int, ood_test: float) -> dict
 
 @pytest.fixture
 def report(comparison: Comparison, file: Path, tmp_path: Path) -> dict[str, Any]:
-    return compare.report(comparison, compare.known_records(comparison, tmp_path / "runs", [file]))
+    return compare.report(comparison, records_of(comparison.runs, tmp_path / "runs", [file]))
 
 
 def by_name(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -183,8 +184,8 @@ def test_one_configuration_is_built_per_row_and_seeds_are_derived(monkeypatch: p
 
 def test_records_of_other_settings_do_not_count(comparison: Comparison, file: Path, tmp_path: Path) -> None:
     other = compare.plan(BASIS, METHODS, overrides=["training.batch_size=16"])
-    assert len(compare.known_records(comparison, tmp_path, [file])) == 8
-    assert compare.known_records(other, tmp_path, [file]) == {}
+    assert len(records_of(comparison.runs, tmp_path, [file])) == 8
+    assert records_of(other.runs, tmp_path, [file]) == {}
 
 
 def test_settings_of_the_data_set_beat_the_budget() -> None:

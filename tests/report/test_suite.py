@@ -17,6 +17,7 @@ from goodformer.errors import InputError
 from goodformer.report import compare, suite
 from goodformer.report.compare import Comparison
 from goodformer.report.paired import NOT_KEPT, OTHER_GRAPHS, Shelf
+from goodformer.report.records import records_of
 from goodformer.report.suite import Suite
 
 TOY = {
@@ -61,7 +62,7 @@ def file(toy: Suite, tmp_path: Path) -> Path:
 
 
 def made(toy: Suite, file: Path, **options: Any) -> dict[str, Any]:
-    found = suite.known_records(toy, file.parent / "runs", [file])
+    found = records_of(toy.runs, file.parent / "runs", [file])
     return suite.report(toy, found, shelf=Shelf(file.parent / "runs", [file]), **options)
 
 
@@ -111,7 +112,7 @@ def test_missing_runs_and_predictions_are_named(toy: Suite, file: Path) -> None:
 
 def test_one_comparison_has_the_same_column(toy: Suite, file: Path) -> None:
     one = toy.data["second"][0]
-    found = compare.known_records(one, file.parent / "runs", [file])
+    found = records_of(one.runs, file.parent / "runs", [file])
     shelf = Shelf(file.parent / "runs", [file])
     report = compare.report(one, found, against="erm", pairs=[("gsat", "erm")], shelf=shelf)
     whole = made(toy, file, against="erm")["rows"][1]["differences"]["second"]
@@ -125,7 +126,7 @@ def test_one_comparison_has_the_same_column(toy: Suite, file: Path) -> None:
 
 def test_rows_of_other_graphs_are_not_paired(toy: Suite, file: Path) -> None:
     one = toy.data["second"][0]
-    found = compare.known_records(one, file.parent / "runs", [file])
+    found = records_of(one.runs, file.parent / "runs", [file])
     for record in found.values():
         if record["config"]["method"]["name"] == "gsat":
             record["predictions"]["graphs"]["test"] = "others"

@@ -82,7 +82,7 @@ def command(
         from goodformer.report import suite as suites
         from goodformer.report.pace import Paces
         from goodformer.report.paired import Shelf
-        from goodformer.report.records import finished
+        from goodformer.report.records import finished, records_of
 
         sources = options.record_sources(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
@@ -90,7 +90,7 @@ def command(
         what: Any = suite or {"name": dataset, **given}
         room: Any = suites if suite else compare
         plan = room.plan(what, ",".join([methods, *compared]), seeds, budget, overrides or [])
-        known = room.known_records(plan, runs, sources)
+        known = records_of(plan.runs, runs, sources)
         failures: dict[str, str] = {}
         if known and not table_only and not quiet:
             again = "" if sources else f"; to train one again, delete its folder in {runs}"
@@ -106,7 +106,7 @@ def command(
             expected = {one.id: seconds for one in missing if (seconds := paces.seconds(one)) is not None}
             with output.watching(quiet) as watch:
                 failures = executors.complete(missing, runs, executor, jobs, threads, watch, address, expected)
-            known = room.known_records(plan, runs, sources)
+            known = records_of(plan.runs, runs, sources)
         if export:
             export_results(finished(plan.runs, runs), export, predictions)
         report = room.report(plan, known, failures, against, [pair] if pair else (), Shelf(runs, sources))

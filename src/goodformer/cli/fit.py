@@ -92,11 +92,7 @@ def command(
     shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
     are fitted to the same rows; the report shows what they reach. The same command continues an interrupted fit.
     """
-
-    def watch(sentence: str) -> None:
-        if not quiet:
-            typer.echo(sentence, err=True)
-
+    watch = output.teller(quiet)
     with output.working():
         watch(f"reading {data} ...")
         from goodformer.apply.fit import OwnFile, fit_file

@@ -52,11 +52,7 @@ def command(
     what is done, and the same command continues. To use several cores, start the same command several times: the
     processes share the search. Settings given by --set stay fixed. Needs Optuna (goodformer[tune]).
     """
-
-    def watch(sentence: str) -> None:
-        if not quiet:
-            typer.echo(sentence, err=True)
-
+    watch = output.teller(quiet)
     with output.working():
         watch(f"reading {data} ...")
         from goodformer.apply.fit import OwnFile

@@ -17,7 +17,7 @@ from goodformer.config.presets import benchmark_keys, check_budget
 from goodformer.config.run import RunConfig, parse_assignment
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
-from goodformer.report import paired, records
+from goodformer.report import paired
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
 from goodformer.report.paired import Held, Shelf
 from goodformer.report.records import Record, clock_of, mean_of
@@ -139,12 +139,6 @@ def plan(
     comparison = Comparison(given, tuple(named_rows(methods, given["name"])), tuple(range(seeds)), budget, tuple(rest))
     _ = comparison.configs  # any mistake shows before the first run
     return comparison
-
-
-def known_records(comparison: Comparison, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
-    """Return the records of a comparison's runs by id, from files of records and from run folders, which win."""
-    wanted, found = set(comparison.ids.values()), records.known_records(sources, comparison.configs.values(), root)
-    return {one: record for one, record in found.items() if one in wanted}
 
 
 def report(

@@ -69,6 +69,12 @@ def known_records(
     return records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
 
 
+def records_of(configs: Sequence[RunConfig], root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
+    """Return the records of some runs by id, see `known_records`."""
+    found = known_records(sources, configs, root)
+    return {config.id: found[config.id] for config in configs if config.id in found}
+
+
 class Mean(NamedTuple):
     """Mean and standard deviation (n - 1; None for a single value) of ``known`` values."""
 

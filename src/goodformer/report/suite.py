@@ -16,7 +16,7 @@ from goodformer.config.presets import read_settings
 from goodformer.config.run import RunConfig
 from goodformer.data.readers.values import counted
 from goodformer.errors import check_name
-from goodformer.report import compare, paired, records
+from goodformer.report import compare, paired
 from goodformer.report.compare import BUDGET, SCORES, Comparison, differences_note
 from goodformer.report.metrics import METRICS, over_seeds
 from goodformer.report.paired import Pair, Shelf
@@ -82,13 +82,6 @@ def plan(name: str, methods: str = ALL, seeds: int = 3, budget: str = BUDGET, ov
         splits = [dict(zip(each, values, strict=True)) for values in product(*each.values())]
         data[title] = [compare.plan({**entry["dataset"], **own}, methods, seeds, budget, overrides) for own in splits]
     return Suite(name, data)
-
-
-def known_records(suite: Suite, root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:
-    """Return the records of a suite's runs by id, from files of records and from run folders, which win."""
-    wanted = {config.id for config in suite.runs}
-    found = records.known_records(sources, suite.runs, root)
-    return {one: record for one, record in found.items() if one in wanted}
 
 
 def report(
