@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from goodformer.nn.fingerprint import Balls, count, fold, signs
+from goodformer.nn.fingerprint import Balls, Pairs, count, fold, signs
+from goodformer.nn.layout import Layout
 from goodformer.transforms.environments import counts
 from tests.nn.graphs import batch
 
@@ -68,3 +71,54 @@ def test_signs_are_balanced_and_uncorrelated() -> None:
     products = made.T @ made / 2048
     assert (products - torch.eye(64)).abs().max() < 0.1
     assert made[:2, :6].tolist() == signs(2048, 64)[:2, :6].tolist()
+
+
+def near(data: Batch, reach: int) -> dict[tuple[int, int], list[list[int]]]:
+    """All shortest paths of at most ``reach`` edges between two nodes, by networkx."""
+    graph = nx.Graph(data.edge_index.T.tolist())
+    graph.add_nodes_from(range(data.num_nodes))
+    hops = dict(nx.all_pairs_shortest_path_length(graph, cutoff=reach))
+    ends = [(u, v) for u in hops for v in hops[u] if u < v]
+    return {(u, v): list(nx.all_shortest_paths(graph, u, v)) for u, v in ends}
+
+
+def test_pairs_of_equal_nodes_at_equal_distance_share_a_column() -> None:
+    data = batch((12, 1, 7, 9), p=0.2, seed=4)
+    codes = torch.arange(data.num_nodes).remainder(3) * 2654435761
+    pairs, paths = Pairs(Layout(data), codes, 3, 1 << 20), near(data, 3)
+    found = {
+        (u, v): column
+        for u, v, column in zip(*map(Tensor.tolist, (pairs.first, pairs.second, pairs.column)), strict=True)
+    }
+    assert set(found) == set(paths)
+    kinds = {(*sorted((int(codes[u]), int(codes[v]))), len(path[0])) for (u, v), path in paths.items()}
+    columns = {((*sorted((int(codes[u]), int(codes[v]))), len(paths[u, v][0])), found[u, v]) for u, v in found}
+    assert len(columns) == len(kinds) == len(set(found.values()))
+    assert {len(path[0]) for path in paths.values()} == {2, 3, 4}
+
+
+def test_a_pair_weighs_the_best_product_along_its_shortest_paths() -> None:
+    data = batch((12, 1, 7), p=0.3, seed=5)
+    u, v = data.edge_index
+    weight = ((torch.minimum(u, v) * 31 + torch.maximum(u, v)).remainder(7) / 7).double().requires_grad_()
+    by_edge = {tuple(ends): w for ends, w in zip(data.edge_index.T.tolist(), weight.tolist(), strict=True)}
+    pairs, paths = Pairs(Layout(data), torch.zeros(data.num_nodes, dtype=torch.long), 4, 64), near(data, 4)
+    found = pairs.weights(weight)
+    for first, second, value in zip(pairs.first.tolist(), pairs.second.tolist(), found.tolist(), strict=True):
+        products = [np.prod([by_edge[ends] for ends in pairwise(path)]) for path in paths[first, second]]
+        np.testing.assert_allclose(value, max(products))
+    assert max(len(some) for some in paths.values()) > 1  # several shortest paths
+    found.sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.abs().sum() > 0
+
+
+def test_the_value_of_a_pair_is_shared_by_its_nodes() -> None:
+    data = batch((6, 4), p=0.4, seed=1)
+    pairs = Pairs(Layout(data), torch.zeros(data.num_nodes, dtype=torch.long), 2, 8)
+    values = torch.arange(1.0, len(pairs.first) + 1)
+    expected = torch.zeros(data.num_nodes)
+    for place in range(len(values)):
+        expected[pairs.first[place]] += values[place] / 2
+        expected[pairs.second[place]] += values[place] / 2
+    torch.testing.assert_close(pairs.spread(values), expected)

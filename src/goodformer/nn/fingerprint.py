@@ -1,9 +1,12 @@
-"""Counts of local environments, and the edges that each environment covers."""
+"""Counts of local environments and of pairs of nodes, and the edges that they cover."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from goodformer.nn.distance import hop_distances
+from goodformer.nn.layout import Layout
 
 
 def fold(codes: Tensor, table: int) -> Tensor:
@@ -83,9 +86,61 @@ class Balls:
         return torch.stack((ones, *around), 1)
 
 
+class Pairs:
+    """The pairs of nodes of a graph that are 1 to R hops apart, each once, and the column that counts them.
+
+    The column hashes the codes of both nodes and the hops between them, so pairs of equal nodes at equal distance share
+    a column: the atom pairs of a molecule, or the shortest-path kernel of any graph.
+
+    Args:
+        layout: Positions of nodes and edges.
+        codes: Code of every node, (N,).
+        reach: Largest number of hops R.
+        table: Number of columns.
+
+    Attributes:
+        first, second: The two nodes of each pair, (P,).
+        column: The column of each pair, (P,).
+    """
+
+    def __init__(self, layout: Layout, codes: Tensor, reach: int, table: int) -> None:
+        self.layout, self.reach = layout, reach
+        self.hops = hop_distances(layout, reach + 1)  # (N, n)
+        place = torch.arange(layout.width, device=codes.device)
+        near = (self.hops >= 1) & (self.hops <= reach) & (place > layout.local[:, None])
+        self.first, self.place = near.nonzero(as_tuple=True)
+        self.second = self.first + self.place - layout.local[self.first]
+        a, b = codes[self.first], codes[self.second]
+        apart = self.hops[self.first, self.place]
+        mixed = torch.minimum(a, b) * 6364136223846793005 + torch.maximum(a, b) * 1442695040888963407 + apart
+        self.column = _mixed(mixed).remainder(table)
+
+    def weights(self, edge_weight: Tensor) -> Tensor:
+        """Return the largest product of edge weights (E,) along a shortest path of each pair, (P,)."""
+        hops, (src, dst) = self.hops, (self.layout.src, self.layout.dst)
+        product = (hops == 0).to(edge_weight)  # (N, n)
+        before, after = hops[src], hops[dst]  # (E, n)
+        target = dst[:, None].expand_as(before)
+        for hop in range(1, self.reach + 1):
+            ends = (before == hop - 1) & (after == hop)  # edges that end a shortest path of so many hops
+            longer = torch.where(ends, product[src] * edge_weight[:, None], 0.0)
+            product = product.scatter_reduce(0, target, longer, "amax")
+        return product[self.first, self.place]
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Share the value of each pair (P,) equally between its nodes; return the sums, (N,)."""
+        total = values.new_zeros(self.layout.num_nodes)
+        return total.index_add(0, self.first, values / 2).index_add(0, self.second, values / 2)
+
+
 def signs(rows: int, columns: int) -> Tensor:
     """Return a fixed matrix of 1 and -1 that looks random, for random projections; the same on every machine."""
-    mixed = torch.arange(rows * columns) * -7046029254386353131  # the 64-bit golden ratio; products wrap around
-    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):  # SplitMix64
-        mixed = (mixed ^ ((mixed >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    mixed = _mixed(torch.arange(rows * columns) * -7046029254386353131)  # the 64-bit golden ratio; products wrap around
     return torch.where(mixed < 0, -1.0, 1.0).view(rows, columns)
+
+
+def _mixed(values: Tensor) -> Tensor:
+    """Return 64-bit integers whose bits all depend on all bits of the given ones (SplitMix64)."""
+    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):
+        values = (values ^ ((values >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return values
