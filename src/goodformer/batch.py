@@ -57,12 +57,12 @@ class Batch:
     @property
     def num_graphs(self) -> int:
         """The number of graphs B."""
-        return len(self.ptr) - 1
+        return self.ptr.shape[0] - 1
 
     @property
     def num_nodes(self) -> int:
         """The number of nodes N."""
-        return len(self.batch)
+        return self.batch.shape[0]
 
     @property
     def num_edges(self) -> int:

@@ -40,11 +40,10 @@ def command(
     cannot. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
     """
     with output.working():
-        from goodformer.export import check_exportable, export_onnx
+        from goodformer.export import export_onnx
         from goodformer.fitted import FittedModel
 
         found = FittedModel.open(model, runs, weights)
-        check_exportable(found)
         if not quiet:
             typer.echo(f"exporting {model}, which takes about half a minute ...", err=True)
         place = out or (Path(model) / "model.onnx" if Path(model).is_dir() else Path(f"{model}.onnx"))

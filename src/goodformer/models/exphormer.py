@@ -61,8 +61,8 @@ class ExphormerLayer(nn.Module):
         """Return updated nodes (N, D) and virtual nodes (B * V, D)."""
         a = self.attention(torch.cat((h, virtual)), connections, kinds)
         local = self.norm_local(h + self.drop_local(self.local(h, layout, connections.edges, edge_weight)))
-        both = local + self.norm_attention(h + self.drop_attention(a[: len(h)]))
-        return self.norm_out(both + self.drop_ffn(self.ffn(both))), a[len(h) :]
+        both = local + self.norm_attention(h + self.drop_attention(a[: h.shape[0]]))
+        return self.norm_out(both + self.drop_ffn(self.ffn(both))), a[h.shape[0] :]
 
 
 class Exphormer(GraphModel):

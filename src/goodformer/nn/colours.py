@@ -15,7 +15,7 @@ def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
     """
     rounded = (inputs.detach().double() * 4096).round().long()  # (N, D)
     columns = torch.arange(rounded.shape[1], device=inputs.device)
-    colour = mix((rounded * mix(columns + 1)).sum(1))
+    colour = mix((rounded * mix(columns + 1)).cumsum(1)[:, -1])  # a sum in ONNX does not wrap around
     for _ in range(rounds):
         around = torch.zeros_like(colour).index_add(0, layout.dst, mix(colour[layout.src]))
         colour = mix(colour * 3 + around)
@@ -24,9 +24,21 @@ def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
 
 def rank_nodes(colour: Tensor, layout: Layout) -> Tensor:
     """Return the rank of every node (N,) by colour within its graph; ties keep the order of node numbers."""
+    if layout.positions is not None:
+        return _rank_by_counting(colour, layout)
     by_colour = colour.argsort(stable=True)
     order = by_colour[layout.graph[by_colour].argsort(stable=True)]  # by graph, then colour, then number
     return torch.empty_like(order).scatter_(0, order, layout.local)
+
+
+def _rank_by_counting(colour: Tensor, layout: Layout) -> Tensor:
+    """Return the same by comparing all pairs of nodes, for a layout of one bucket: ONNX has no stable sort."""
+    (bucket,), (padded,) = layout.buckets, layout.pad(colour[:, None])
+    one, other = padded[:, :, 0, None], padded[:, None, :, 0]  # (B, n, 1) and (B, 1, n)
+    assert layout.positions is not None
+    earlier = layout.positions < layout.positions[:, None]
+    before = ((other < one) | ((other == one) & earlier)) & bucket.mask[:, None]  # (B, n, n)
+    return layout.unpad([before.sum(-1)])
 
 
 def mix(x: Tensor) -> Tensor:

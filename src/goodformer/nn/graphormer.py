@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from goodformer.nn.attention import split_heads
 from goodformer.nn.distance import hop_distances, path_means
 from goodformer.nn.dropout import dropout
-from goodformer.nn.layout import Layout, Squares, joined
+from goodformer.nn.layout import Layout, Squares, apart, joined
 
 
 class Centrality(nn.Module):
@@ -98,10 +98,10 @@ class GraphormerLayer(nn.Module):
         return h + self.drop_ffn(self.ffn(self.norm_ffn(h)))
 
     def _attend(self, h: Tensor, biases: Squares) -> Tensor:
-        counts = [len(bias) * bias.shape[-1] for bias in biases]
+        counts = [bias.shape[0] * bias.shape[-1] for bias in biases]
         mixed = []
-        for part, bias in zip(self.qkv(h).split(counts), biases, strict=True):
-            q, k, v = split_heads(part.unflatten(0, (len(bias), -1)), self.heads, 3)  # each (b, H, n, D/H)
+        for part, bias in zip(apart(self.qkv(h), counts), biases, strict=True):
+            q, k, v = split_heads(part.unflatten(0, (bias.shape[0], -1)), self.heads, 3)  # each (b, H, n, D/H)
             rows = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
             mixed.append(rows.transpose(1, 2).flatten(2).flatten(0, 1))
         return self.out(joined(mixed))

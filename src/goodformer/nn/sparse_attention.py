@@ -73,7 +73,7 @@ class SparseAttention(nn.Module):
                 for kind, (s, t, vector) in enumerate(zip(source, target, self.edge(kinds), strict=True))
             ]
         )
-        alpha = segment_softmax(scores, connections.target, len(h), connections.weight).split(connections.counts)
+        alpha = segment_softmax(scores, connections.target, h.shape[0], connections.weight).split(connections.counts)
         out = torch.zeros_like(h)
         for s, t, share in zip(source, target, alpha, strict=True):
             out = out.index_add(0, t, self._per_head(v.index_select(0, s), share))
