@@ -4,8 +4,8 @@
 
 Chemprop is an independent program and no dependency: install it in an environment of its own (``pip install
 "chemprop>=2.3,<2.4"``) and put its ``bin`` folder on the PATH, or give ``--chemprop FILE``. It trains on the training
-rows, selects the epoch on OOD validation, as this package does, and predicts OOD test; rows of ID validation and ID test
-are left out. The JSON file holds its predictions, RMSE and processor seconds.
+rows, selects the epoch on OOD validation, as this package does, and predicts OOD test. Rows of ID validation and ID
+test are left out. The JSON file holds its predictions, RMSE and processor seconds.
 
 The other side of the comparison is
 
@@ -67,14 +67,12 @@ def measure(program: str, name: str, seed: int, folder: Path) -> dict[str, Any]:
     data, questions = write(folder / "data.csv", every), write(folder / "test.csv", test)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     common = ["--smiles-columns", "smiles", "--accelerator", "cpu", "--num-workers", "0"]
-    _run(
-        [program, "train", "--data-path", data, "--target-columns", "y", "--splits-column", "split", *common]
-        + ["--task-type", "regression", "--pytorch-seed", seed, "--output-dir", folder / "model"]
-    )
+    train = [program, "train", "--data-path", data, "--target-columns", "y", "--splits-column", "split", *common]
+    _run([*train, "--task-type", "regression", "--pytorch-seed", seed, "--output-dir", folder / "model"])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     weights = sorted((folder / "model").rglob("best*.pt"))[0]
-    _run([program, "predict", "--test-path", questions, "--model-paths", weights, *common]
-         + ["--preds-path", folder / "answers.csv"])  # fmt: skip
+    predict = [program, "predict", "--test-path", questions, "--model-paths", weights, *common]
+    _run([*predict, "--preds-path", folder / "answers.csv"])
     with (folder / "answers.csv").open(encoding="utf-8") as file:
         answers = list(csv.DictReader(file))
     assert [row["smiles"] for row in answers] == [row[0] for row in test]

@@ -69,14 +69,18 @@ def test_methods_on_counts_give_the_same_values(method: str, tmp_path: Path) -> 
     assert [one.name for one in session.get_inputs()] == ["environments_2", "batch", "ptr"]
 
 
-@pytest.mark.parametrize("name", ["gps", "graphormer", "exphormer"])
-def test_transformers_give_the_same_answers(name: str, tmp_path: Path) -> None:
-    model = untrained("erm", name, layers=1)
-    export_onnx(model, tmp_path / "transformer.onnx")
-    check_answers(model, tmp_path / "transformer.onnx")
+@pytest.mark.parametrize(
+    ("method", "name"), [("erm", "gps"), ("erm", "graphormer"), ("erm", "exphormer"), ("gsat", "gin")]
+)
+def test_networks_give_the_same_answers(method: str, name: str, tmp_path: Path) -> None:
+    model = untrained(method, name, layers=1)
+    export_onnx(model, tmp_path / "network.onnx")
+    check_answers(model, tmp_path / "network.onnx")
 
 
-@pytest.mark.parametrize(("method", "name"), [("goodformer", "goodformer"), ("erm", "gps"), ("erm", "graphormer")])
+@pytest.mark.parametrize(
+    ("method", "name"), [("goodformer", "goodformer"), ("erm", "gps"), ("erm", "graphormer"), ("erm", "exphormer")]
+)
 def test_positions_put_all_graphs_in_one_bucket_and_change_no_answer(method: str, name: str) -> None:
     model = untrained(method, name)
     ready = model.prepare(["C", LONG, *molecules()[0][:9]])

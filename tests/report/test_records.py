@@ -63,7 +63,9 @@ def test_cpu_seconds_count_if_the_cpu_computed(known: dict[str, Any], cpu: bool)
 def test_a_method_fitted_at_once_has_one_result_under_all_budgets(tmp_path: Path) -> None:
     """Their ids differ, because records keep their ids, but the record of one is found for the other."""
     esol = {"name": "esol"}
-    short = {name: configure(esol, name, budget="compare", overrides=["training.epochs=3"]) for name in ("forest", "erm")}
+    short = {
+        name: configure(esol, name, budget="compare", overrides=["training.epochs=3"]) for name in ("forest", "erm")
+    }
     full = {name: configure(esol, name) for name in ("forest", "erm")}
     other_seed, other_trees = full["forest"].with_seed(1), configure(esol, "forest", overrides=["method.trees=7"])
     lines = [{"id": config.id, "config": config.to_dict(), "ood_test": 1.5} for config in short.values()]

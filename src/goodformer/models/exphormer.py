@@ -119,8 +119,8 @@ class Exphormer(GraphModel):
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""
         layout, h = Layout(batch), self.nodes(batch)
-        expander = expander_edges(layout, batch.x, self.cycles, self.expander_seed)
-        connections = connect(layout, expander, len(self.start), self.edges(batch), edge_weight)
+        expander, there = expander_edges(layout, batch.x, self.cycles, self.expander_seed)
+        connections = connect(layout, expander, len(self.start), self.edges(batch), edge_weight, there)
         virtual = self.start.repeat(layout.num_graphs, 1)  # (B * V, D)
         for layer in self.layers:
             h, virtual = layer(h, virtual, layout, connections, self.kinds, edge_weight)

@@ -25,20 +25,23 @@ def refine_colours(layout: Layout, inputs: Tensor, rounds: int) -> Tensor:
 def rank_nodes(colour: Tensor, layout: Layout) -> Tensor:
     """Return the rank of every node (N,) by colour within its graph; ties keep the order of node numbers."""
     if layout.positions is not None:
-        return _rank_by_counting(colour, layout)
+        return rank_by_counting(colour[:, None], layout)[:, 0]
     by_colour = colour.argsort(stable=True)
     order = by_colour[layout.graph[by_colour].argsort(stable=True)]  # by graph, then colour, then number
     return torch.empty_like(order).scatter_(0, order, layout.local)
 
 
-def _rank_by_counting(colour: Tensor, layout: Layout) -> Tensor:
-    """Return the same by comparing all pairs of nodes, for a layout of one bucket: ONNX has no stable sort."""
-    (bucket,), (padded,) = layout.buckets, layout.pad(colour[:, None])
-    one, other = padded[:, :, 0, None], padded[:, None, :, 0]  # (B, n, 1) and (B, 1, n)
+def rank_by_counting(keys: Tensor, layout: Layout) -> Tensor:
+    """Return the rank of every node by each of K keys (N, K) within its graph, for a layout of one bucket.
+
+    All pairs of nodes are compared, because ONNX has no stable sort; ties keep the order of node numbers.
+    """
+    (bucket,), (padded,) = layout.buckets, layout.pad(keys)
+    one, other = padded[:, :, None], padded[:, None]  # (B, n, 1, K) and (B, 1, n, K)
     assert layout.positions is not None
-    earlier = layout.positions < layout.positions[:, None]
-    before = ((other < one) | ((other == one) & earlier)) & bucket.mask[:, None]  # (B, n, n)
-    return layout.unpad([before.sum(-1)])
+    earlier = (layout.positions < layout.positions[:, None])[..., None]
+    before = ((other < one) | ((other == one) & earlier)) & bucket.mask[:, None, :, None]  # (B, n, n, K)
+    return layout.unpad([before.sum(2)])
 
 
 def mix(x: Tensor) -> Tensor:
