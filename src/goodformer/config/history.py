@@ -56,6 +56,9 @@ RENAMED: dict[tuple[str, str | None], dict[str, tuple[str, dict[Any, Any]]]] = {
 }
 """Settings renamed later, by part and name: old name to new name, and each old value to its new one."""
 
+AT_ONCE = frozenset({"forest", "linear"})
+"""Methods that are fitted at once: of the settings of training, their results depend on the selection alone."""
+
 REMOVED: dict[tuple[str, str | None], dict[str, tuple[Any, str]]] = {
     ("training", None): {"batches": ("random", "attention now groups the graphs of a batch by size itself")},
 }

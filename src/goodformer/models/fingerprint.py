@@ -81,7 +81,7 @@ class Fingerprint(GraphModel):
         if not self.measured:
             return counted
         x, size = batch.x.to(self.signs), batch.ptr.diff()[:, None]
-        mean = x.new_zeros(len(size), self.measured).index_add(0, batch.batch, x) / size
+        mean = x.new_zeros(batch.num_graphs, self.measured).index_add(0, batch.batch, x) / size
         square = torch.zeros_like(mean).index_add(0, batch.batch, (x - mean[batch.batch]).square()) / size
         return torch.cat((counted, mean, square.sqrt()), 1)
 

@@ -25,9 +25,9 @@ def count(columns: Tensor, graph: Tensor, graphs: int, table: int, weight: Tenso
         weight: What each environment counts, (N, R + 1); 1 by default.
     """
     there = columns >= 0
-    place = (graph[:, None] * table + columns)[there]
-    ones = torch.ones(len(place), device=columns.device) if weight is None else weight[there]
-    return ones.new_zeros(graphs * table).index_add(0, place, ones).view(graphs, table)
+    place = graph[:, None] * table + columns.clamp(min=0)
+    each = there.float() if weight is None else weight * there
+    return each.new_zeros(graphs * table).index_add(0, place.flatten(), each.flatten()).view(graphs, table)
 
 
 class Balls:
