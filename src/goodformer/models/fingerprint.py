@@ -74,9 +74,7 @@ class Fingerprint(GraphModel):
             weight = None if edge_weight is None else self._balls(batch).weights(edge_weight, self.radius)
             found.append(count(self.slots(batch), batch.batch, graphs, self.table, weight))
         if self.pairs:
-            near = self._pairs(batch)
-            weight = None if edge_weight is None else near.weights(edge_weight)[:, None]
-            found.append(count(near.column[:, None], batch.batch[near.first], graphs, self.pairs, weight))
+            found.append(self._pairs(batch).count(edge_weight))
         counted = torch.cat(found, 1).to(self.signs)
         if not self.measured:
             return counted
@@ -106,9 +104,7 @@ class Fingerprint(GraphModel):
             shares = each[graph[:, None], slots.clamp(min=0)] * (slots >= 0)
         if self.pairs:
             near = self._pairs(batch)
-            place = graph[near.first], near.column
-            number = count(near.column[:, None], place[0], batch.num_graphs, self.pairs)
-            each = values[:, self.table : self.counted][place] / number[place]
+            each = values[:, self.table : self.counted] / near.count().clamp(min=1)
             shares = torch.cat((shares[:, :1] + near.spread(each)[:, None], shares[:, 1:]), 1)
         return self._balls(batch).spread(shares)
 

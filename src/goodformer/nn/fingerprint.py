@@ -87,7 +87,7 @@ class Balls:
 
 
 class Pairs:
-    """The pairs of nodes of a graph that are 1 to R hops apart, each once, and the column that counts them.
+    """The pairs of nodes of a graph that are 1 to R hops apart, and the column that counts them.
 
     The column hashes the codes of both nodes and the hops between them, so pairs of equal nodes at equal distance share
     a column: the atom pairs of a molecule, or the shortest-path kernel of any graph.
@@ -97,40 +97,64 @@ class Pairs:
         codes: Code of every node, (N,).
         reach: Largest number of hops R.
         table: Number of columns.
-
-    Attributes:
-        first, second: The two nodes of each pair, (P,).
-        column: The column of each pair, (P,).
     """
 
     def __init__(self, layout: Layout, codes: Tensor, reach: int, table: int) -> None:
-        self.layout, self.reach = layout, reach
-        self.hops = hop_distances(layout, reach + 1)  # (N, n)
-        place = torch.arange(layout.width, device=codes.device)
-        near = (self.hops >= 1) & (self.hops <= reach) & (place > layout.local[:, None])
-        self.first, self.place = near.nonzero(as_tuple=True)
-        self.second = self.first + self.place - layout.local[self.first]
-        a, b = codes[self.first], codes[self.second]
-        apart = self.hops[self.first, self.place]
-        mixed = torch.minimum(a, b) * 6364136223846793005 + torch.maximum(a, b) * 1442695040888963407 + apart
-        self.column = _mixed(mixed).remainder(table)
+        self.layout, self.reach, self.table, self.parts = layout, reach, table, layout.parts()
+        self.squares = [_Square(part, codes[nodes], reach, table) for part, nodes, _ in self.parts]
 
-    def weights(self, edge_weight: Tensor) -> Tensor:
-        """Return the largest product of edge weights (E,) along a shortest path of each pair, (P,)."""
-        hops, (src, dst) = self.hops, (self.layout.src, self.layout.dst)
-        product = (hops == 0).to(edge_weight)  # (N, n)
-        before, after = hops[src], hops[dst]  # (E, n)
-        target = dst[:, None].expand_as(before)
-        for hop in range(1, self.reach + 1):
-            ends = (before == hop - 1) & (after == hop)  # edges that end a shortest path of so many hops
-            longer = torch.where(ends, product[src] * edge_weight[:, None], 0.0)
-            product = product.scatter_reduce(0, target, longer, "amax")
-        return product[self.first, self.place]
+    def count(self, edge_weight: Tensor | None = None) -> Tensor:
+        """Return how often each column occurs in each graph (B, table).
+
+        A pair counts the largest product of edge weights (E,) along one of its shortest paths; 1 by default.
+        """
+        found = []
+        for (part, _, edges), square in zip(self.parts, self.squares, strict=True):
+            weight = None if edge_weight is None else square.products(part, edge_weight[edges], self.reach)
+            found.append(count(square.column, part.graph, part.num_graphs, self.table, weight))
+        return self.layout.by_graph(found)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Share the value of each pair (P,) equally between its nodes; return the sums, (N,)."""
+        """Share the value of each pair, by graph and column (B, table), equally between its nodes; the sums, (N,)."""
         total = values.new_zeros(self.layout.num_nodes)
-        return total.index_add(0, self.first, values / 2).index_add(0, self.second, values / 2)
+        for (_, nodes, _), square in zip(self.parts, self.squares, strict=True):
+            graph = self.layout.graph[nodes, None]
+            half = values[graph, square.column.clamp(min=0)] * (square.column >= 0) / 2  # (N, n)
+            total = total.index_add(0, nodes, half.sum(1))
+            total = total.index_add(0, nodes[square.second].flatten(), half.flatten())
+        return total
+
+
+class _Square:
+    """The pairs of the graphs of one bucket: row = first node, column = index of the second node in its graph.
+
+    Attributes:
+        hops: Distances from `hop_distances`, (N, n).
+        second: Number of the second node, (N, n).
+        column: The column that counts the pair, -1 if the nodes are no pair or the pair is that of another row, (N, n).
+    """
+
+    def __init__(self, layout: Layout, codes: Tensor, reach: int, table: int) -> None:
+        place = torch.arange(layout.num_nodes, device=codes.device)[:, None] - layout.local[:, None]
+        index = torch.arange(layout.width, device=codes.device)
+        self.hops = hop_distances(layout, reach + 1)
+        self.second = (place + index).clamp(max=layout.num_nodes - 1)
+        first, second = codes[:, None], codes[self.second]
+        low, high = torch.minimum(first, second), torch.maximum(first, second)
+        mixed = _mixed(low * 6364136223846793005 + high * 1442695040888963407 + self.hops)  # products wrap around
+        near = (self.hops >= 1) & (self.hops <= reach) & (index > layout.local[:, None])
+        self.column = torch.where(near, mixed.remainder(table), -1)
+
+    def products(self, layout: Layout, edge_weight: Tensor, reach: int) -> Tensor:
+        """Return the largest product of edge weights (E,) along a shortest path of each pair, (N, n)."""
+        product = (self.hops == 0).to(edge_weight)
+        before, after = self.hops[layout.src], self.hops[layout.dst]  # (E, n)
+        target = layout.dst[:, None].expand_as(before)
+        for hop in range(1, reach + 1):
+            ends = (before == hop - 1) & (after == hop)  # edges that end a shortest path of so many hops
+            longer = torch.where(ends, product[layout.src] * edge_weight[:, None], 0.0)
+            product = product.scatter_reduce(0, target, longer, "amax")
+        return product
 
 
 def signs(rows: int, columns: int) -> Tensor:
