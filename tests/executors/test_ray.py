@@ -132,14 +132,14 @@ def computed(summary: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_what_is_wrong_on_a_node_comes_back_as_one_sentence() -> None:
     post, setup = (None, ("id", 1), 1.0), remote.setup()
-    reason, said = remote.train_run({}, {}, None, None, post, setup)
+    reason, said, _ = remote.train_run({}, {}, None, None, post, setup)
     assert str(reason).startswith("a run needs a data set")
     assert said == ""
-    reason, said = remote.train_run({}, {}, None, None, post, {**setup, "version": "0.0.1"})
+    reason, said, _ = remote.train_run({}, {}, None, None, post, {**setup, "version": "0.0.1"})
     assert "the caller 0.0.1" in str(reason)
     assert said == ""
     values = {"dataset": "good-motif", "method": "erm", "model": "gin"}
-    reason, said = remote.train_run(values, {"progress": False}, object(), None, post, setup)
+    reason, said, _ = remote.train_run(values, {"progress": False}, object(), None, post, setup)
     assert str(reason).startswith("AttributeError: ")
     assert "Traceback" in said
 

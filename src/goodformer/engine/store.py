@@ -39,6 +39,10 @@ Scores = dict[str, float | None]
 """Metrics by name; unknown ones are null."""
 
 
+class AlreadyTrained(InputError):
+    """A run that another process is training."""
+
+
 class EpochLine(BaseModel):
     """What a line of ``epochs.jsonl`` must hold; metrics of splits are further entries."""
 
@@ -222,7 +226,7 @@ class Run:
             except Timeout:
                 if not path.exists():  # its owner removed the folder
                     continue
-                raise InputError(
+                raise AlreadyTrained(
                     f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop "
                     "it first."
                 ) from None
