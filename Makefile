@@ -72,6 +72,7 @@ docs: $(STAMPS)/docs ## Compute the tables from results/ and build the documenta
 	$(BIN)/goodformer reproduce --page README.md
 	$(BIN)/goodformer reproduce --verdicts docs/verdicts.md
 	$(BIN)/goodformer uncertainty --records results/sureness.jsonl --write docs/uncertainty.md
+	$(BIN)/python -m benchmarks.cost --page docs/cluster.md
 	$(BIN)/zensical build --clean
 
 clean: ## Remove the environment, caches and built pages, but no runs, results or data.
