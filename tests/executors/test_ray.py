@@ -11,7 +11,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,18 +115,16 @@ def test_a_killed_node_loses_and_doubles_nothing(
     assert tables[0]["ood_test"]["mean"] is not None
 
 
-@dataclass(frozen=True)
-class Noted:
-    """A function that notes when it begins, so that a test sees which calls were repeated."""
+def noted(function: Callable[[Any], Any], log: Path) -> Callable[[Any], Any]:
+    """A function that notes when it begins, so that a test sees which calls were repeated; sent to nodes by value."""
 
-    function: Callable[[Any], Any]
-    log: Path
-
-    def __call__(self, item: Any) -> Any:
-        with self.log.open("a") as file:
+    def call(item: Any) -> Any:
+        with log.open("a") as file:
             file.write(f"{item[0]}\n")
         time.sleep(0.3)
-        return self.function(item)
+        return function(item)
+
+    return call
 
 
 def test_a_node_that_dies_during_a_prediction_changes_nothing(cluster: Nodes, tmp_path: Path) -> None:
@@ -143,7 +140,7 @@ def test_a_node_that_dies_during_a_prediction_changes_nothing(cluster: Nodes, tm
             cluster.kill_one()
 
     def each(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        return executors.each("ray")(Noted(function, log), items)
+        return executors.each("ray")(noted(function, log), items)
 
     here = predict_parts(model, table, tmp_path / "here", 0.9, size=2)
     there = predict_parts(model, table, tmp_path / "there", 0.9, size=2, watch=watch, each=each)
@@ -191,13 +188,13 @@ def test_a_search_survives_its_driver_and_a_node(
 
     receive, killed = remote.Fleet._receive, list[str]()
 
-    def noted(self: remote.Fleet, ref: Any, flight: remote.Flight, *more: Any) -> None:
+    def received(self: remote.Fleet, ref: Any, flight: remote.Flight, *more: Any) -> None:
         receive(self, ref, flight, *more)
         if not killed and flight.epochs > len(kept.get(flight.config.folder_name, [])) + 1:
             killed.append(flight.config.folder_name)
             cluster.kill_one()
 
-    monkeypatch.setattr(remote.Fleet, "_receive", noted)
+    monkeypatch.setattr(remote.Fleet, "_receive", received)
     capfd.readouterr()
     assert command(words) == 0
     report = json.loads(capfd.readouterr().out)

@@ -112,6 +112,7 @@ def predict_parts(
     """
     place, folder, start = Path(path), Path(out), time.perf_counter()
     form = form_of(place)
+    files.check_output(folder / ABOUT, "answers", path)
     if form not in (*TABLES, SMI, PARQUET):
         known = ", ".join((*TABLES, SMI, PARQUET))
         raise InputError(f"{path} cannot be predicted in parts; give a table ({known}), or a file as output.")

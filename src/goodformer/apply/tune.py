@@ -164,6 +164,7 @@ def tune(
         The content of ``search.json``: the best trials, the importance of each setting, and the files.
     """
     folder = Path(out)
+    files.check_output(folder / STUDY, "trials")
     search = replace(search, runs=folder / RUNS)
     config = search.config()
     check_splits(config, loaded(search.source))
