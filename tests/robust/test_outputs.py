@@ -54,6 +54,15 @@ def test_parts_and_searches_do_not_go_into_a_model(model: Path, command: Command
     assert {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()} == kept
 
 
+def test_a_loop_of_links_gives_no_traceback(model: Path, command: Command) -> None:  # noqa: F811
+    loop = model.parent / "loop.csv"
+    loop.symlink_to(loop)
+    answer = command("predict", model, "loop.csv", "-o", "answers.csv")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert command("predict", model, "mine.csv", "-o", "loop.csv").code in (0, 2)
+    assert command("predict", model, "loop.csv", "-o", "parts").code == 2
+
+
 def test_another_model_is_replaced_only_when_asked(tmp_path: Path, command: Command) -> None:  # noqa: F811
     write_table(tmp_path / "mine.csv")
     fit = ["fit", "mine.csv", *QUICK, "-o", "model"]

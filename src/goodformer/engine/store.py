@@ -325,7 +325,7 @@ def merge_lines(
     """
     files.make_folder(path.parent)
     # The lock lies elsewhere: beside a file that is under version control it would be in the way.
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(files.real(path))).hexdigest()[:16]
     with FileLock(Path(tempfile.gettempdir()) / f"goodformer-{name}.lock"):
         old = files.read_lines(path, "choose another file to add records to")
         check(path, old)
