@@ -19,10 +19,10 @@ STORE = 80 * 2**20
 QUICK = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 2000,
+    "health_check_timeout_ms": 20_000,
     "health_check_failure_threshold": 3,
 }
-"""Notices the death of a node within seconds, not within a minute."""
+"""Notices the death of a node within seconds, not within a minute, and is patient with one that is slow to answer."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Nodes:
 
     Attributes:
         cluster: The cluster.
-        nodes: The nodes with a CPU; there are always two.
+        nodes: The nodes with a CPU.
     """
 
     cluster: Any
@@ -47,9 +47,14 @@ class Nodes:
         self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=STORE, wait=False))
 
     def kill_one(self) -> None:
-        """Kill a node and all its processes at once, and add another one."""
+        """Kill a node and all its processes at once."""
         self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
-        self.add()
+
+    def complete(self) -> None:
+        """Add what is missing of two nodes."""
+        while len(self.nodes) < 2:
+            self.add()
+        self.cluster.wait_for_nodes(120)
 
 
 @contextmanager
@@ -72,9 +77,7 @@ def two_nodes() -> Iterator[Nodes]:
             temp_dir=f"{place}/ray",
             _system_config=QUICK,
         )
-        for _ in range(2):
-            nodes.add()
-        nodes.cluster.wait_for_nodes()
+        nodes.complete()
         ray.init(nodes.address, logging_level="ERROR", log_to_driver=False)
         yield nodes
     finally:

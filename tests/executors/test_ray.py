@@ -39,10 +39,16 @@ PLAN = ["--dataset", "good-motif", "--methods", "erm", "--seeds", "2", *(w for s
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Nodes]:
-    """A cluster of two nodes; tests that kill one add another."""
+def shared_cluster() -> Iterator[Nodes]:
     with two_nodes() as nodes:
         yield nodes
+
+
+@pytest.fixture
+def cluster(shared_cluster: Nodes) -> Nodes:
+    """A cluster of two nodes, also if an earlier test has killed one of them."""
+    shared_cluster.complete()
+    return shared_cluster
 
 
 @pytest.fixture
@@ -180,9 +186,11 @@ def test_a_search_survives_its_driver_and_a_node(
     driver = subprocess.Popen(
         [sys.executable, "-c", code, *words], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
-    before = begun(tmp_path, lambda: driver.poll() is None, 2)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
+    try:
+        before = begun(tmp_path, lambda: driver.poll() is None, 2)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
     assert len(before) >= 2
     kept = {run.folder.name: [clock(epoch) for epoch in run.epochs] for run in list_runs("found/runs")}
 
