@@ -89,6 +89,16 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def teller(quiet: bool) -> Callable[[str], None]:
+    """Return a function that prints a sentence on the progress of a command to stderr; nothing if quiet."""
+
+    def tell(sentence: str) -> None:
+        if not quiet:
+            typer.echo(sentence, err=True)
+
+    return tell
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", note: str = "") -> None:
     """Print plain values as a table between a title and a note, followed by an empty line."""
     from goodformer.report.table import Table
