@@ -39,7 +39,8 @@ class Group:
 def breakdown(found: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the table of groups that a page shows; None if the rows have no groups, or a single one.
 
-    Groups are ordered by what they cost: the sum of their errors beyond that of as many average rows.
+    Groups are ordered by what they cost: the sum of their errors beyond that of as many average rows. Those with a
+    single held-out row are not listed if others have more: their error says nothing about the group.
 
     Args:
         found: Evidence, see `goodformer.pages.evidence.gather`.
@@ -50,9 +51,10 @@ def breakdown(found: Mapping[str, Any]) -> dict[str, Any] | None:
     classes = any(target["classes"] for target in found["targets"])
     whole = [error for group in groups for error in group.errors]
     mean = sum(whole) / len(whole)
-    costly = sorted(groups, key=lambda group: len(group.errors) * mean - sum(group.errors))
-    listed = [group for group in costly[:LISTED] if sum(group.errors) > len(group.errors) * mean]
-    others = [error for group in costly if group not in listed for error in group.errors]
+    several = [group for group in groups if len(group.errors) > 1] or groups
+    costly = sorted(several, key=lambda group: len(group.errors) * mean - sum(group.errors))[:LISTED]
+    listed = [group for group in costly if sum(group.errors) > len(group.errors) * mean]
+    others = [error for group in groups if group not in listed for error in group.errors]
     by = found["grouped"]
     return {
         "by": by,

@@ -16,6 +16,7 @@ from goodformer.data.readers.collection import Collection
 from goodformer.data.splits.domains import NO_RING
 from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import Split
+from goodformer.engine.blend import member_run
 from goodformer.engine.selection import describe_selection
 from goodformer.engine.store import Run
 from goodformer.errors import InputError
@@ -138,13 +139,29 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
         "problems": (report.get("problems") or [])[:20],
         "notes": list(report.get("notes") or ()),
         "run": run.folder.name,
-        "curves": evidence.curves(run),
+        **curves(run),
         "settings": {
             f"{part}.{name}": value if isinstance(value, str | int | float | bool | None) else str(value)
             for part, some in settings.items()
             if part not in LABELS and isinstance(some, Mapping)
             for name, value in some.items()
         },
+    }
+
+
+def curves(run: Run) -> dict[str, Any]:
+    """Return the curves of a run and its selected epoch; of a blend, its members and the curves of one of them."""
+    summary = run.summary or {}
+    members = [
+        {"name": f"{one['method']}, seed {one['seed']}", "weight": one["weight"], "run": member_run(run, one["run"])}
+        for one in summary.get("members", ())
+    ]
+    name, shown = next(((one["name"], one["run"]) for one in members if len(one["run"].epochs) > 1), ("", run))
+    return {
+        "curves": evidence.curves(shown),
+        "curves_of": name,
+        "marked": (shown.summary or {}).get("selected_epoch"),
+        "members": [f"{one['name']} ({one['weight']:.2f})" for one in members],
     }
 
 
@@ -470,7 +487,7 @@ def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
         if len(targets) > 1 and not wrong and len(answers) > 3:
             continue
         if target["classes"]:
-            sure = page.number(item["p"][place][int(said)], 2)
+            sure = f"({page.number(item['p'][place][int(said)], 2)})"
         else:
             low, high = item["ends"][place] if item["ends"] else (None, None)
             sure = page.span({"low": low, "high": high})
@@ -518,7 +535,7 @@ def training_charts(found: Evidence) -> list[dict[str, Any]]:
                 series.append(Series(found["names"][name], PART_COLOURS[name], list(range(1, len(y) + 1)), y))
         if series and len(series[0].x) > 1:
             title = statistics.NAMES.get(metric, metric)
-            mark = found["about"]["selected_epoch"]
+            mark = found["about"]["marked"]
             chart = charts.lines(series, "epoch", title, mark=mark, points=len(series[0].x) <= 40, whole=True)
             made.append(figure(title, chart, _legend(series), f"Dotted line: selected epoch {mark}."))
     return made

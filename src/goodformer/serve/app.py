@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from goodformer import __version__
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
+from goodformer.pages.page import static as page_file
 from goodformer.serve.guard import App, Guard, Refused
 from goodformer.serve.jobs import Explanations, Prediction
 from goodformer.serve.limits import Limits
@@ -135,6 +136,7 @@ def _add_page(app: FastAPI) -> None:
         entry.name: (entry.read_bytes(), TYPES[entry.name.rpartition(".")[2]])
         for entry in files("goodformer.serve").joinpath("static").iterdir()
     }
+    static["pages.css"] = (page_file("style.css").encode(), TYPES["css"])
 
     @app.get("/static/{name}", include_in_schema=False)
     async def file(name: str) -> Response:
