@@ -92,7 +92,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         name, fitted = service.model(model)
         kind = request.headers.get("content-type", "")
         rows = service.rows(fitted, await request.body(), kind, form, smiles)
-        return _json(await service.answer(Prediction(name, fitted, rows, sets)))
+        return _json(await service.answer(Prediction(name, fitted, rows, sets), request.receive))
 
     @app.post("/explain", response_model=Explained, responses=PROBLEMS, openapi_extra=BODY)
     async def explain(
@@ -102,7 +102,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         name, fitted = service.model(model)
         kind = request.headers.get("content-type", "")
         rows = service.rows(fitted, await request.body(), kind, form, smiles)
-        return _json(await service.answer(Explanations(name, fitted, rows, k)))
+        return _json(await service.answer(Explanations(name, fitted, rows, k), request.receive))
 
 
 def _json(value: dict[str, Any]) -> Response:
@@ -172,4 +172,5 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def fault(request: Request, error: Exception) -> Response:
-        return Refused(500, "the server failed to answer; its log says why.").response
+        # uvicorn closes the connection after a fault; the client must know, or its next request fails
+        return Refused(500, "the server failed to answer; its log says why.", connection="close").response
