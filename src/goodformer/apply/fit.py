@@ -170,10 +170,10 @@ def fit_file(
         if earlier and not overwrite and _run_of(folder) != config.id:
             raise InputError(f"{folder} holds another model; choose a new folder, or replace it with --overwrite.")
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
-        warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
+        warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
             reused = Run(Path(runs) / config.folder_name).reuse_note
-            for sentence in [*warned, *([reused] if reused else [])]:
+            for sentence in filter(None, (replaced, *warned, reused)):
                 warn(sentence)
         if watch:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
