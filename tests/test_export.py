@@ -60,13 +60,15 @@ def test_a_blend_gives_the_same_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["forest", "linear"])
-def test_methods_on_counts_give_the_same_values(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["default", "pairs"])
+def test_methods_on_counts_give_the_same_values(method: str, preset: str, tmp_path: Path) -> None:
     smiles, _ = molecules()
     values = [len(one) + 3.0 * ("N" in one) for one in smiles]
-    model = GraphRegressor(method, split="random").fit(smiles, values).model_
+    model = GraphRegressor(method, preset=preset, split="random").fit(smiles, values).model_
     export_onnx(model, tmp_path / "values.onnx")
     session = check_answers(model, tmp_path / "values.onnx", "values")
-    assert [one.name for one in session.get_inputs()] == ["environments_2", "batch", "ptr"]
+    names = {"default": ["environments_2", "batch", "ptr"], "pairs": ["edge_index", "environments_2", "batch", "ptr"]}
+    assert [one.name for one in session.get_inputs() if one.name != "positions"] == names[preset]
 
 
 @pytest.mark.parametrize(

@@ -265,8 +265,8 @@ def configure_fit(
 def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: str | None) -> tuple[str, str]:
     """Return the method and the preset for a user's data where they are left open.
 
-    Molecules get a blend of GOODFormer, a forest and a linear model, because the best of the three differs between data
-    sets (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
+    Molecules get a blend of GOODFormer, forests and linear models, because the best of them differs between data sets
+    (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
     GOODFormer reads codes of environments if the graphs are molecules or the labels measured values.
 
     Args:

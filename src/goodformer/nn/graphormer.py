@@ -57,7 +57,7 @@ class StructureBias(nn.Module):
         """Optional edge features (E, H) and weights (E,) -> one (b, H, n, n) per bucket."""
         return [
             self._bucket(part, None if edges is None else edges[at], None if weight is None else weight[at])
-            for part, at in layout.parts()
+            for part, _, at in layout.parts()
         ]
 
     def _bucket(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Tensor:

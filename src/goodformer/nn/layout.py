@@ -183,11 +183,11 @@ class Layout:
         """Return the entry of every edge, (H, E); row = target (query), column = source (key)."""
         return self.at_pairs(squares, self.src, self.dst)
 
-    def parts(self) -> list[tuple[Layout, Tensor | slice]]:
-        """Return the layout of each bucket's graphs alone, and the positions of its edges in the batch."""
+    def parts(self) -> list[tuple[Layout, Tensor, Tensor | slice]]:
+        """Return the layout of each bucket's graphs alone, and the numbers of its nodes and edges in the batch."""
         if len(self.buckets) == 1:
-            return [(self, slice(None))]
-        found: list[tuple[Layout, Tensor | slice]] = []
+            return [(self, torch.arange(self.num_nodes, device=self.graph.device), slice(None))]
+        found: list[tuple[Layout, Tensor, Tensor | slice]] = []
         for bucket in self.buckets:
             number = torch.full_like(self.sizes, -1)
             number[bucket.graphs] = torch.arange(len(bucket.graphs), device=number.device)
@@ -201,7 +201,7 @@ class Layout:
             part.num_nodes, part.num_graphs, part.width = len(nodes), len(bucket.graphs), bucket.width
             part.src, part.dst = renumbered[self.src[edges]], renumbered[self.dst[edges]]
             part.buckets = [Bucket(torch.arange(part.num_graphs, device=nodes.device), bucket.width, bucket.mask)]
-            found.append((part, edges))
+            found.append((part, nodes, edges))
         return found
 
     # ---------------------------------------------------------------- edges and copies
