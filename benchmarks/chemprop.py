@@ -112,7 +112,7 @@ def main() -> None:
     if given.chemprop is None:
         sys.exit("chemprop is not on the PATH; install it in an environment of its own, or give --chemprop FILE.")
     python = Path(given.chemprop).resolve().parent / "python"  # chemprop --version loads everything first
-    ask = [python, "-c", "import importlib.metadata; print(importlib.metadata.version('chemprop'))"]
+    ask = [str(python), "-c", "import importlib.metadata; print(importlib.metadata.version('chemprop'))"]
     version = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
     for name in given.datasets:
         for seed in range(given.seeds):
