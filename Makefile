@@ -73,7 +73,9 @@ docs: $(STAMPS)/docs ## Compute the tables from results/ and build the documenta
 	$(BIN)/goodformer reproduce --verdicts docs/verdicts.md
 	$(BIN)/goodformer uncertainty --records results/sureness.jsonl --write docs/uncertainty.md
 	$(BIN)/python -m benchmarks.cost --page docs/cluster.md
+	$(BIN)/python -m lab.notebooks examples/*.ipynb --pages docs
 	$(BIN)/zensical build --clean
+	$(BIN)/goodformer report results/*.jsonl -o site/runs.html
 
 clean: ## Remove the environment, caches and built pages, but no runs, results or data.
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

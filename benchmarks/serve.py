@@ -39,6 +39,10 @@ GOAL = 0.7
 """Share of the throughput of the bare loop that the server should reach."""
 
 
+TIMEOUT = 90
+"""Seconds that clients wait, longer than the server's limit, so that the server says what took long."""
+
+
 @dataclass(frozen=True)
 class Load:
     """One measurement.
@@ -94,7 +98,7 @@ async def asked(
     """Send requests from several clients, one connection each, and return the latencies and the time taken."""
     times: list[float] = []
     pool = httpx.Limits(max_connections=clients)
-    async with httpx.AsyncClient(base_url=address, timeout=60, trust_env=False, limits=pool) as session:
+    async with httpx.AsyncClient(base_url=address, timeout=TIMEOUT, trust_env=False, limits=pool) as session:
         await session.post("/predict", json={"smiles": parts[0]})  # warms up
         begin = time.perf_counter()
 

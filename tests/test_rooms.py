@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "apply": DISK
     | {"data", "transforms", "methods", "config", "engine", "uncertainty", "fitted", "explain", "draw", "pages"},
     "estimator": DISK | {"data", "config", "engine", "uncertainty", "fitted", "explain", "apply"},
-    "serve": DISK | {"data", "fitted", "explain", "draw", "apply", "__init__"},
+    "serve": DISK | {"data", "fitted", "explain", "draw", "pages", "apply", "__init__"},
     "export": DISK | {"methods", "fitted", "uncertainty"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report", "pages"},
     "cli": None,

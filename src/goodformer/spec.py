@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,6 +18,8 @@ SPLIT_NAMES = {
     "test": "OOD test",
 }
 """The five splits of a benchmark and their names in tables, progress lines and documentation."""
+UNKNOWN_SHIFT = {**SPLIT_NAMES, "val": "validation", "test": "test"}
+"""The same for a user's file if nobody knows whether validation and test shift, or if they do not."""
 SPLITS = tuple(SPLIT_NAMES)
 """The keys of the splits: ``id_*`` are distributed like ``train``, ``val`` and ``test`` are shifted."""
 
@@ -29,6 +32,18 @@ PERFECT = {"accuracy": 1.0, "rocauc": 1.0, "rmse": 0.0}
 LOWER_IS_BETTER = frozenset(("rmse",))
 KINDS = ("multiclass", "binary", "regression")
 REGRESSION = "regression"
+RANDOM = "random"
+"""What a split without shift goes by."""
+
+
+def split_names(by: str, given: Collection[str] = ()) -> dict[str, str]:
+    """Return the names of the splits of a user's file; only held-out domains make rows OOD.
+
+    Args:
+        by: What the split goes by, see `goodformer.data.splits.split.Split`.
+        given: Splits that the user gave.
+    """
+    return UNKNOWN_SHIFT if given or by == RANDOM else SPLIT_NAMES
 
 
 def worth(metric: str, value: float) -> float:

@@ -47,7 +47,10 @@ def test_the_report_and_the_table_show_what_the_baselines_reach(command: Command
 def report(own: float | None, other: float | None, metric: str = "rocauc") -> dict[str, Any]:
     splits = {"val": {metric: other}}
     baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}
-    return {"metric": metric, "method": "erm", "splits": {"val": {metric: own}}, "baseline": baseline}
+    return {
+        "metric": metric, "method": "erm", "splits": {"val": {metric: own}}, "baseline": baseline,
+        "split": "size", "given": [],
+    }  # fmt: skip
 
 
 def test_a_lower_error_is_better() -> None:

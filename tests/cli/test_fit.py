@@ -23,8 +23,8 @@ from goodformer.cli.fit import _show
 from goodformer.config.members import member_name
 from goodformer.data.splits.split import Split
 from goodformer.fitted import FittedModel
-from goodformer.spec import SPLIT_NAMES, SPLITS
-from tests.apply.molecules import write_table
+from goodformer.spec import SPLIT_NAMES, SPLITS, split_names
+from tests.apply.molecules import molecules, write_table
 from tests.cli.conftest import Command
 
 QUICK = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--set", "training.batch_size=32"]
@@ -91,7 +91,8 @@ def test_metrics_are_those_of_the_rows_of_each_split(fitted: Fitted, command: Co
     write_table(Path("mine.csv"))
     assert command("predict", fitted.folder, "mine.csv", "-o", "answers.csv").code == 0
     rows, split = rows_of(Path("answers.csv")), Split.load(fitted.folder / "split.json")
-    for code, (name, shown) in enumerate(SPLIT_NAMES.items()):
+    names = split_names(fitted.report["split"], fitted.report["given"])
+    for code, (name, shown) in enumerate(names.items()):
         part = [row for row, one in zip(rows, split.part.tolist(), strict=True) if one == code]
         (line,) = [line.split() for line in fitted.out.splitlines() if line.startswith(shown)]
         assert fitted.report["counts"][name] == len(part) == int(line[-2])
@@ -108,7 +109,7 @@ def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest
     report = {
         "metric": "rocauc", "classes": {"y": ["no", "yes"]}, "method": "erm", "model": "gin", "file": "mine.csv",
         "files": [], "split": "size", "selected_epoch": 3, "epochs": 7, "selection": "ood_val", "graphs": 23,
-        "distance": {},
+        "distance": {}, "given": [], "coverage": {"splits": {}, "widths": ""},
         "rows": 31, "unreadable": 7, "problems": [{"row": n, "text": f"x{n}", "reason": "why"} for n in range(2, 9)],
         "notes": [], "folder": "mine", "counts": {split: n for n, split in enumerate(SPLITS, 2)},
         "splits": {split: {"rocauc": n / 10} for n, split in enumerate(SPLITS, 2)},
@@ -130,8 +131,26 @@ def test_the_printed_table_has_each_number_in_the_row_of_its_split(capfd: pytest
     assert "goodformer predict mine NEW.csv" in out
 
 
+def test_parts_that_nobody_knows_to_shift_are_not_called_shifted(command: Command) -> None:
+    smiles, labels = molecules()
+    part = ["train", "train", "train", "test"]
+    lines = [f"{one},{label},{part[n % 4]}" for n, (one, label) in enumerate(zip(smiles, labels, strict=True))]
+    Path("mine.csv").write_text("\n".join(["smiles,nitro,set", *lines]))
+    done = command("fit", "mine.csv", "--target", "nitro", "--split", "column:set", "--method", "linear", "-o", "model")
+    assert done.code == 0, done.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert report["given"] == ["train", "test"]
+    assert "OOD" not in done.out + done.err + Path("model/card.md").read_text()
+    rows = {line.split()[0]: line for line in done.out.splitlines() if line.strip()}
+    assert "(given; " in rows["test"]
+    assert "(taken from training rows; " in rows["validation"]
+    page = Path("model/report.html").read_text()
+    assert "OOD" not in page
+    assert "shifted" not in done.out + page
+
+
 def test_output_uses_one_name_per_split_and_no_keys(fitted: Fitted) -> None:
-    for word in ("ood_val", "ood_test", "rocauc", "id_val", "shifted test"):
+    for word in ("ood_val", "ood_test", "rocauc", "id_val", "shifted test", "OOD"):
         assert word not in fitted.out + fitted.err
     assert "\r" not in fitted.err  # redirected: no fragments of progress bars
     lines = [line for line in fitted.err.splitlines() if "epoch" in line and "/2" in line]
@@ -351,14 +370,15 @@ def test_the_card_states_data_metrics_calibration_and_versions(fitted: Fitted) -
         for line in card.splitlines()
         if line.startswith("| ") and len(row := [cell.strip() for cell in line.strip("|").split("|")]) == 4
     }
-    for split, name in SPLIT_NAMES.items():
+    names = split_names(report["split"], report["given"])
+    for split, name in names.items():
         assert cells[name][:2] == [str(report["counts"][split]), f"{report['splits'][split]['rocauc']:.3f}"]
     assert "258 rows, 2 of them unreadable; 256 are used" in card
-    assert f"Epoch {report['selected_epoch']} of 2 was chosen: best on OOD validation." in card
+    assert f"Epoch {report['selected_epoch']} of 2 was chosen: best on {names['val']}." in card
     assert f"torch {torch.__version__}" in card
     for split in ("id_test", "test"):
         errors = [f"{report['calibration'][split][when]['ece']:.3f}" for when in ("before", "after")]
-        assert f"| {SPLIT_NAMES[split]} | {' | '.join(errors)} |" in card
+        assert f"| {names[split]} | {' | '.join(errors)} |" in card
 
 
 def test_the_calibration_of_the_card_is_that_of_the_written_probabilities(fitted: Fitted, command: Command) -> None:
@@ -374,7 +394,7 @@ def test_the_card_names_baselines_and_members() -> None:
     splits = {split: {"rocauc": 0.75} for split in SPLITS}
     report = {
         "file": "a.csv", "files": [], "rows": 10, "unreadable": 0, "targets": ["y"], "classes": {"y": ["0", "1"]},
-        "standardise": "parent", "conflicts": 2, "split": "scaffold", "counts": dict.fromkeys(SPLITS, 2),
+        "standardise": "parent", "conflicts": 2, "split": "scaffold", "given": [], "counts": dict.fromkeys(SPLITS, 2),
         "distance": {}, "method": "blend", "model": "goodformer", "metric": "rocauc", "selection": "ood_val",
         "selected_epoch": 1, "epochs": 1, "splits": splits, "seed": 3, "run": "r", "notes": ["val has only 2 rows."],
         "baseline": {"best": "forest", "rows": {"forest": {"splits": {**splits, "test": {"rocauc": 0.25}}}}},

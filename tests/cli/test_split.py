@@ -98,7 +98,7 @@ def test_each_cell_and_line_is_the_one_its_head_says(capsys: pytest.CaptureFixtu
     report = {
         "file": "mine.csv", "by": "scaffold", "parts": parts, "class_names": {"a": ["off", "on"], "b": ["x", "y"]},
         "left_out": 9, "rejected": [{}] * 4, "rejected_sentence": "Four.", "notes": ["a note"], "sentence": "Far.",
-        "split": "out.json", "picture": "out.png",
+        "split": "out.json", "given": [], "picture": "out.png",
     }  # fmt: skip
     _show(report)
     out = capsys.readouterr().out

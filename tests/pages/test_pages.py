@@ -128,7 +128,7 @@ def test_several_targets_have_a_panel_each(opened: Callable[..., Any], several: 
         assert page.is_visible("[data-panel='2']")
         assert not page.is_visible("[data-panel='1']")
         parts, targets = column(page, "metric-table", 0), column(page, "metric-table", 1)
-        assert [one for part, one in zip(parts, targets, strict=True) if part == "OOD test"] == [
+        assert [one for part, one in zip(parts, targets, strict=True) if part == "test"] == [
             *("mean", "nitro", "aromatic"),
             *("mean", "nitro", "aromatic"),
         ]

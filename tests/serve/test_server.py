@@ -181,6 +181,72 @@ def test_a_head_must_arrive_in_time(fitted: FittedModel, monkeypatch: pytest.Mon
         assert time.perf_counter() - start < 4
 
 
+def request_of(smiles: list[str]) -> bytes:
+    """A whole request to predict, as it goes over a connection."""
+    body = json.dumps({"smiles": smiles}).encode()
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n".encode() + body
+
+
+def test_a_client_that_goes_away_takes_its_request_with_it(
+    fitted: FittedModel, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go, counted = threading.Event(), threading.Event(), FittedModel.predict
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        started.set()
+        go.wait(20)
+        return counted(*arguments, **named)
+
+    monkeypatch.setattr(FittedModel, "predict", slow)
+    with running({"nitro": fitted}) as site:
+        with socket.create_connection(("127.0.0.1", site.port)) as client:
+            client.sendall(request_of(SMILES[:64] * 30))
+            assert started.wait(20)
+        counts = ""
+        for _ in range(200):
+            counts = site.client.get("/metrics").text
+            if 'goodformer_requests_total{path="/predict",status="499"} 1.0' in counts:
+                break
+            time.sleep(0.05)
+        assert 'status="499"} 1.0' in counts
+        go.set()
+        assert site.client.post("/predict", json={"smiles": ["CCO"]}).status_code == 200
+    assert calls == [64, 1]  # the block that was being answered, and the next request
+
+
+def test_a_fault_does_not_spoil_the_next_request_of_the_client(
+    fitted: FittedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, faults = FittedModel.predict, ["once", "twice"]
+
+    def faulty(*arguments: Any, **named: Any) -> Any:
+        if faults:
+            raise RuntimeError(faults.pop())
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(FittedModel, "predict", faulty)
+    with running({"nitro": fitted}) as site:
+        for _ in range(2):
+            answer = site.client.post("/predict", json={"smiles": ["CCO"]})
+            assert (answer.status_code, answer.headers["connection"]) == (500, "close")
+            time.sleep(0.2)  # the server has closed the connection
+        assert site.client.post("/predict", json={"smiles": ["CCO"]}).status_code == 200
+
+
+def test_an_idle_connection_does_not_hold_up_the_end(fitted: FittedModel) -> None:
+    with running({"nitro": fitted}) as site:
+        idle = socket.create_connection(("127.0.0.1", site.port))
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")  # HTTP/1.1: kept alive
+        silent = socket.create_connection(("127.0.0.1", site.port))
+        idle.settimeout(20)
+        assert b"200" in idle.recv(4096)
+        start = time.perf_counter()
+    assert time.perf_counter() - start < 10  # far less than the time for requests
+    idle.close()
+    silent.close()
+
+
 def test_sigterm_finishes_what_is_running(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "goodformer", "serve", str(FITTED), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
@@ -201,7 +267,7 @@ def test_sigterm_finishes_what_is_running(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             answer = running_request.result()
         assert (answer.status_code, answer.json()["rows"]) == (200, len(SMILES) * 8)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert "Traceback" not in process.stderr.read()  # type: ignore[union-attr]
         assert not list(tmp_path.iterdir())
     finally:

@@ -15,7 +15,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.engine.blend import member_run
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
-from goodformer.spec import METRIC_NAMES, SPLIT_NAMES, worth
+from goodformer.spec import METRIC_NAMES, split_names, worth
 
 BASELINES = ("forest", "linear")
 
@@ -57,7 +57,7 @@ def fit_baselines(
         rows[name] = _row(train(configure(config.dataset, name, seed=config.seed), runs, quiet, benchmark))
         if watch:
             value = rows[name]["splits"]["val"][metric]
-            found = "" if value is None else f", {METRIC_NAMES[metric]} {value:.3f} on {SPLIT_NAMES['val']}"
+            found = "" if value is None else f", {METRIC_NAMES[metric]} {value:.3f} on {benchmark.split_names['val']}"
             watch(f"baseline {name}{found} ({time.perf_counter() - start:.1f} s)")
 
     def values(name: str) -> list[float]:
@@ -80,7 +80,8 @@ def verdict(report: Mapping[str, Any]) -> str:
     own, other = (splits["val"].get(metric) for splits in (report["splits"], baseline["rows"][name]["splits"]))
     if own is None or other is None or worth(metric, other) <= worth(metric, own):
         return ""
+    where = split_names(report["split"], report["given"])["val"]
     return (
-        f"the baseline {name} is better than {report['method']} on {SPLIT_NAMES['val']} "
+        f"the baseline {name} is better than {report['method']} on {where} "
         f"({METRIC_NAMES[metric]} {other:.3f} against {own:.3f}); fit it with --method {name}."
     )

@@ -8,7 +8,7 @@ from typing import Any
 from goodformer.config.members import member_name
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
-from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+from goodformer.spec import METRIC_NAMES, split_names
 
 CARD = "card.md"
 USES = {
@@ -69,16 +69,17 @@ def _data(report: Mapping[str, Any]) -> str:
 def _metrics(report: Mapping[str, Any]) -> str:
     """Return the metric of the model and of the baselines on each split, and how the epoch was chosen."""
     metric, baselines = report["metric"], (report["baseline"] or {"rows": {}})["rows"]
+    names = split_names(report["split"], report["given"])
     columns = {report["method"]: report["splits"], **{name: one["splits"] for name, one in baselines.items()}}
     rows = [
         [name, report["counts"][split], *(_number(of[split].get(metric)) for of in columns.values()), USES[split]]
-        for split, name in SPLIT_NAMES.items()
+        for split, name in names.items()
     ]
-    rule = describe_selection(report["selection"], report["splits"], metric)
+    rule = describe_selection(report["selection"], report["splits"], metric, names)
     chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}."
     if members := report.get("members"):
         each = ", ".join(f"{member_name(one)} seed {one['seed']} ({one['weight']:.2f})" for one in members)
-        chosen = f"Members and their weights, learnt on OOD validation: {each}."
+        chosen = f"Members and their weights, learnt on {names['val']}: {each}."
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "used for"]
     others = f" Baselines on the same rows: {' and '.join(baselines)}." if baselines else " No baseline was fitted."
     return f"{_table(heads, rows)}\n\n{chosen}{others}"
@@ -86,9 +87,9 @@ def _metrics(report: Mapping[str, Any]) -> str:
 
 def _calibration(report: Mapping[str, Any]) -> str:
     """Return the calibration error on the test splits, before and after calibration."""
-    measured = report.get("calibration") or {}
+    measured, names = report.get("calibration") or {}, split_names(report["split"], report["given"])
     rows = [
-        [SPLIT_NAMES[split], *(_number(one[when][name]) for name in ("ece", "brier") for when in ("before", "after"))]
+        [names[split], *(_number(one[when][name]) for name in ("ece", "brier") for when in ("before", "after"))]
         for split, one in measured.items()
     ]
     heads = ["split", *(f"{name} {when}" for name in ("ECE", "Brier score") for when in ("before", "after"))]

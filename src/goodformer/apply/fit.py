@@ -171,10 +171,10 @@ def fit_file(
         if earlier and not overwrite and _run_of(folder) != config.id:
             raise InputError(f"{folder} holds another model; choose a new folder, or replace it with --overwrite.")
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
-        warned = [note for note in (replaced, *table.notes, weak_parts(table.split, collection, labels)) if note]
+        warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
             reused = Run(Path(runs) / config.folder_name).reuse_note
-            for sentence in [*warned, *([reused] if reused else [])]:
+            for sentence in filter(None, (replaced, *warned, reused)):
                 warn(sentence)
         if watch:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
@@ -201,11 +201,12 @@ def fit_file(
             "conflicts": len(conflicts := table.conflicts),
             "conflicting": conflicts[:LISTED],
             "split": table.split.by,
+            "given": list(table.split.given),
             "counts": table.split.counts(),
             "distance": distance_report(table.split, collection, labels.y),
             "task": labels.task.kind,
             "scale": list(benchmark.task.scale),
-            "coverage": {"level": LEVEL, "splits": fitted.coverage(benchmark.splits) if labels.task.measured else {}},
+            "coverage": interval_coverage(fitted, benchmark),
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "baseline": baselines,
@@ -292,6 +293,16 @@ def fit_benchmark(
     check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
+
+
+def interval_coverage(fitted: FittedModel, benchmark: Benchmark) -> dict[str, Any]:
+    """Return the coverage of intervals of measured values on held-out splits, and what their width follows."""
+    measured, known = benchmark.task.measured, fitted.uncertainty
+    return {
+        "level": LEVEL,
+        "splits": fitted.coverage(benchmark.splits) if measured else {},
+        "widths": known.difficulty.sentence if measured and known else "",
+    }
 
 
 def calibration_on_test(fitted: FittedModel, run: Run) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.errors import check_name
+from goodformer.spec import RANDOM
 
 
 def command(
@@ -132,12 +133,22 @@ def command(
 
 USES = {
     "train": "",
-    "id_val": " (like training; used for calibration)",
-    "id_test": " (like training; used only for testing)",
-    "val": " (shifted; used to choose the epoch)",
-    "test": " (shifted; used only for testing)",
+    "id_val": "like training; used for calibration",
+    "id_test": "like training; used only for testing",
+    "val": "used to choose the epoch",
+    "test": "used only for testing",
 }
 """What each split is used for."""
+
+
+def _origin(report: dict[str, Any], split: str) -> str:
+    """Return where the rows of a split come from and what it is used for, as a table says it."""
+    if split in report["given"] and split != "train":
+        return f" (given; {USES[split]})"
+    if split not in ("val", "test"):
+        return f" ({USES[split]})" if USES[split] else ""
+    drawn = "random rows" if report["split"] == RANDOM else "taken from training rows" if report["given"] else "shifted"
+    return f" ({drawn}; {USES[split]})"
 
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
@@ -145,21 +156,21 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     from goodformer.config.members import member_name
     from goodformer.data.readers.values import counted
     from goodformer.engine.selection import describe_selection
-    from goodformer.spec import METRIC_NAMES, SPLIT_NAMES
+    from goodformer.spec import METRIC_NAMES, split_names
 
-    metric, classes = report["metric"], report["classes"]
+    metric, classes, names = report["metric"], report["classes"], split_names(report["split"], report["given"])
     baselines = (report.get("baseline") or {"rows": {}})["rows"]
     rows = [
         [
-            f"{name}{USES[split]}",
+            f"{name}{_origin(report, split)}",
             report["counts"][split],
             report["splits"][split].get(metric),
             *(one["splits"][split].get(metric) for one in baselines.values()),
         ]
-        for split, name in SPLIT_NAMES.items()
+        for split, name in names.items()
     ]
     meaning = _meaning(report)
-    rule = describe_selection(report["selection"], report["splits"], metric)
+    rule = describe_selection(report["selection"], report["splits"], metric, names)
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
     if members := report.get("members"):
@@ -173,15 +184,17 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     if len(classes) > 1:
         splits = report["splits"].items()
         own = [[target, *(row.get(f"{metric}_{place}") for _, row in splits)] for place, target in enumerate(classes)]
-        output.table(["target", *(SPLIT_NAMES[split] for split, _ in splits)], own, title=METRIC_NAMES[metric])
+        output.table(["target", *(names[split] for split, _ in splits)], own, title=METRIC_NAMES[metric])
     left = report["graphs"] - sum(report["counts"].values())
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
-    for split, found in report.get("coverage", {"splits": {}})["splits"].items():
+    for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
-        words = f"{level:.0%} intervals hold {share:.0%} of the values of {SPLIT_NAMES[split]}"
+        words = f"{level:.0%} intervals hold {share:.0%} of the values of {names[split]}"
         typer.echo(f"{words}; mean width {found['width']:.3g}" if found["width"] else words)
+    if widths := report["coverage"]["widths"]:
+        typer.echo(widths)
     if report["distance"].get("sentence"):
         typer.echo(report["distance"]["sentence"])
     output.problems(report)
@@ -196,7 +209,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
 
 def _meaning(report: dict[str, Any]) -> str:
     """Return what the metric says, in one line, and further metrics of measured values in a second one."""
-    from goodformer.spec import FURTHER_METRICS, SPLIT_NAMES
+    from goodformer.spec import FURTHER_METRICS, split_names
 
     metric, classes = report["metric"], report["classes"]
     several = len(classes) > 1
@@ -211,4 +224,5 @@ def _meaning(report: dict[str, Any]) -> str:
     found = report["splits"]["test"]
     more = ", ".join(f"{name} {found[key]:.3f}" for key, name in FURTHER_METRICS.items() if found.get(key) is not None)
     said = f"RMSE: root mean squared error in {unit}; predicting the training mean gives about {ignorant:.3g}"
-    return f"{said}\n{SPLIT_NAMES['test']}: {more}" if more else said
+    where = split_names(report["split"], report["given"])["test"]
+    return f"{said}\n{where}: {more}" if more else said

@@ -76,13 +76,13 @@ SHOWN = 6
 def _show(report: dict[str, Any]) -> None:
     """Print one row per split, a summary, unreadable rows, and the files."""
     from goodformer.data.readers.values import counted
-    from goodformer.spec import SPLIT_NAMES
+    from goodformer.spec import split_names
 
-    parts = report["parts"]
+    parts, names = report["parts"], split_names(report["by"], report["given"])
     keys = [key for key in COLUMNS if any(part[key] is not None for part in parts.values())]
     if "also_in_train" in keys and not any(part["also_in_train"] for part in parts.values()):
         keys.remove("also_in_train")
-    rows = [[SPLIT_NAMES[name], *(_brief(part[key]) for key in keys)] for name, part in parts.items()]
+    rows = [[names[name], *(_brief(part[key]) for key in keys)] for name, part in parts.items()]
     legend = {"classes": f"classes: {_shares(report['class_names'] or {})}", **LEGEND}
     note = "\n".join(legend[key] for key in keys if key in legend) + "\n"
     output.table(["split", *(COLUMNS[key] for key in keys)], rows, f"{report['file']} split by {report['by']}", note)

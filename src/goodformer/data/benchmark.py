@@ -16,7 +16,7 @@ from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.labels import check_varies
 from goodformer.errors import InputError
-from goodformer.spec import SPLITS, Features, FeatureSpec, Task
+from goodformer.spec import SPLIT_NAMES, SPLITS, Features, FeatureSpec, Task
 from goodformer.transforms import VERSIONS, encode, parse_encoding
 
 HALVED = "GOOD's validation and test parts are each halved into an ID and an OOD part."
@@ -38,6 +38,7 @@ class Benchmark:
         notes: How the data differ from the published data.
         recipe: Everything that decides the graphs, as JSON values. Encodings are cached under it; not if it is empty.
         domain_names: Name of each domain by number; empty if the number is the name.
+        split_names: Name of each split; a user's validation and test rows are called OOD only if domains are held out.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Benchmark:
     notes: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     domain_names: Sequence[str] = ()
+    split_names: Mapping[str, str] = field(default_factory=lambda: SPLIT_NAMES)
 
     def __post_init__(self) -> None:
         if set(self.splits) != set(SPLITS):

@@ -191,18 +191,22 @@ def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
 
 
 def molecule_svg(
-    molecule: Molecule, edge_index: Tensor, scores: Tensor | None = None, width: int = 260, height: int = 190
+    molecule: Molecule,
+    edge_index: Tensor | None = None,
+    scores: Tensor | None = None,
+    width: int = 260,
+    height: int = 190,
 ) -> str:
     """Return a structural formula as SVG for an HTML page, see `goodformer.draw.inline`.
 
     Args:
         molecule: See `draw_molecule`.
-        edge_index: The ends of each directed edge, (2, E).
+        edge_index: The ends of each directed edge, (2, E); needed for scores.
         scores: Score of each directed edge, (E,); no highlights by default.
         width: Units across.
         height: Units down.
     """
-    mol = _parsed(molecule, edge_index.cpu())
+    mol = _parsed(molecule, None if edge_index is None else edge_index.cpu())
     count = mol.GetNumAtoms()
     if count > INLINE:
         return inline.whole(width, height, "", f"a molecule of {count} atoms, too large to draw")
@@ -220,7 +224,7 @@ def molecule_svg(
     points = [(point.x, point.y) for point in map(canvas.GetDrawCoords, range(count))]
     canvas.FinishDrawing()
     bands = ""
-    if scores is not None and scores.numel():
+    if edge_index is not None and scores is not None and scores.numel():
         bond = math.dist(*(points[end] for end in edge_index[:, 0].tolist()))
         bands = inline.highlights(score_edges(edge_index, scores.double()), points, max(0.5 * bond, 3))
     return inline.whole(width, height, bands + _compact(canvas.GetDrawingText()), f"a molecule of {count} atoms")
@@ -285,13 +289,13 @@ def _rgb(scale: LinearSegmentedColormap, share: float) -> Colour:
     return float(red), float(green), float(blue)
 
 
-def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
-    """Return the molecule whose bonds are the edges; explicit hydrogens are atoms if the edges include them."""
+def _parsed(molecule: Molecule, edge_index: Tensor | None) -> Any:
+    """Return the molecule whose bonds are the edges, if given; explicit hydrogens are atoms if the edges have them."""
     if isinstance(molecule, Data):
         return _rebuilt(molecule)
     if isinstance(molecule, bytes):
         return restored(molecule)
-    wanted = {frozenset(pair) for pair in edge_index.T.tolist()}
+    wanted = {frozenset(pair) for pair in ([] if edge_index is None else edge_index.T.tolist())}
     for remove_hydrogens in (True, False):
         settings: Any = Chem.SmilesParserParams()
         settings.removeHs = remove_hydrogens
@@ -299,7 +303,8 @@ def _parsed(molecule: Molecule, edge_index: Tensor) -> Any:
             mol = Chem.MolFromSmiles(molecule, settings)
         if mol is None:
             raise InputError(f"{molecule!r} is not a molecule that RDKit can read; give a valid SMILES string.")
-        if wanted == {frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())) for bond in mol.GetBonds()}:
+        bonds = {frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())) for bond in mol.GetBonds()}
+        if edge_index is None or wanted == bonds:
             return mol
     raise InputError(
         f"the {len(wanted)} edges are not the {mol.GetNumBonds()} bonds of {molecule!r}; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -52,16 +52,17 @@ class Progress:
 
     def after_epoch(self, record: dict[str, Any]) -> None:
         """Print the line of an epoch."""
-        line = describe(record, self.state.benchmark.task.metric, self.state.planned)
+        bench = self.state.benchmark
+        line = describe(record, bench.task.metric, self.state.planned, bench.split_names)
         if self.bar is not None:
             self.bar.write(line, file=sys.stderr)
         elif self.shown:
             print(line, file=sys.stderr, flush=True)
 
 
-def describe(record: dict[str, Any], metric: str, epochs: int) -> str:
+def describe(record: dict[str, Any], metric: str, epochs: int, names: Mapping[str, str] = SPLIT_NAMES) -> str:
     """Return one line about an epoch."""
-    scores = [(name, record.get(split, {}).get(metric)) for split, name in SPLIT_NAMES.items()]
+    scores = [(name, record.get(split, {}).get(metric)) for split, name in names.items()]
     shown = ", ".join(f"{name} {value:.4f}" for name, value in scores if value is not None)
     precision = record.get("test", {}).get("precision_at_10")
     parts = [f"epoch {record['epoch']}/{epochs}", f"loss {record['loss']['total']:.4f}"]

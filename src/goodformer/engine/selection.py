@@ -22,15 +22,17 @@ SMALL_LOSS = 0.05
 """A loss in nats below which a perfect metric needs no further training: right classes have 95 % on average."""
 
 
-def describe_selection(rule: str, splits: Mapping[str, Mapping[str, Any]], metric: str) -> str:
-    """Return in words how an epoch was selected, given the metrics of its splits.
+def describe_selection(
+    rule: str, splits: Mapping[str, Mapping[str, Any]], metric: str, names: Mapping[str, str] = SPLIT_NAMES
+) -> str:
+    """Return in words how an epoch was selected, given the metrics of its splits and their names.
 
     The loss decides where the metric is undefined, for example ROC-AUC with a single class.
     """
     split = RULES[rule]
     if split is None:
         return "the last epoch"
-    return f"{'lowest loss' if splits[split].get(metric) is None else 'best'} on {SPLIT_NAMES[split]}"
+    return f"{'lowest loss' if splits[split].get(metric) is None else 'best'} on {names[split]}"
 
 
 def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> int:

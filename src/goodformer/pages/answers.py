@@ -23,7 +23,6 @@ from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part, Seen
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import SPLIT_NAMES
 
 NEW = "new"
 """Colour variable of the rows of the file."""
@@ -313,7 +312,7 @@ def prediction_charts(known: Mapping[str, Any], answers: Answers) -> list[dict[s
             best = [max(filter(None, some), default=None) for some in zip(*shares.values(), strict=True)]
             across, now = "probability of the predicted class", best
         series = [
-            Series(SPLIT_NAMES[name], PART_COLOURS[name], _before(known["parts"][name], place, classes))
+            Series(known["names"][name], PART_COLOURS[name], _before(known["parts"][name], place, classes))
             for name in ("train", "test")
             if name in known["parts"]
         ]
@@ -373,7 +372,7 @@ def drift_charts(
         if values:
             series = [
                 Series(
-                    SPLIT_NAMES[name],
+                    known["names"][name],
                     PART_COLOURS[name],
                     [one for one in known["parts"][name][entry] if one is not None],
                 )

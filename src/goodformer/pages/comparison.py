@@ -167,7 +167,8 @@ def trade_off(rows: Rows) -> list[dict[str, Any]]:
                 for label, a, b in zip(labels, x, y, strict=True)
             ]
             few = len(x) <= 12
-            series = [Series("rows", "s1", x, y, labels=labels if few else tips)]
+            short = [label.partition(",")[0] for label in labels]  # without changed settings, which do not fit
+            series = [Series("rows", "s1", x, y, labels=short if few else tips)]
             chart = charts.scatter(series, METRICS[name].head, "OOD test, %", names=few)
             return [figure("Accuracy against explanation", chart, note="One point per row of the table.")]
     return []

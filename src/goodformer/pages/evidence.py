@@ -10,6 +10,7 @@ import gzip
 import json
 import math
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from torch_geometric.data import Data
 from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import Parsed
-from goodformer.data.splits.descriptors import named
+from goodformer.data.splits.descriptors import contents, named, structure
 from goodformer.data.splits.distance import separation
 from goodformer.engine import predictions
 from goodformer.engine.store import PREDICTED, Run
@@ -31,12 +32,12 @@ from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_scores, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import EVIDENCE, statistics
-from goodformer.spec import SPLITS
+from goodformer.spec import SPLIT_NAMES, SPLITS
 from goodformer.uncertainty.conformal import coverage
 
 Array = npt.NDArray[Any]
 
-FORMAT = "goodformer evidence 1"
+FORMAT = "goodformer evidence 2"
 TRAINING, HELD_OUT = 2_000, 5_000
 """Largest number of training rows, and of rows of each other part, that are looked at."""
 SHOWN, NEIGHBOURS = 8, 2
@@ -56,16 +57,20 @@ class Part:
         graphs: The graphs with ``y``.
         rows: Where each comes from: its number in the file from 1, or a phrase.
         molecules: The molecules, if they are known as text.
+        groups: Scaffold or domain of each, if it is known; such as ``c1ccccc1`` or ``12``.
     """
 
     graphs: GraphSet
     rows: Sequence[int | str]
     molecules: Parsed | None = None
+    groups: Sequence[str] | None = None
 
     def subset(self, places: Sequence[int]) -> Part:
         """Return some of the graphs."""
         molecules = None if self.molecules is None else self.molecules.subset(places)
-        return Part(self.graphs.subset(torch.tensor(list(places))), [self.rows[place] for place in places], molecules)
+        groups = None if self.groups is None else [self.groups[place] for place in places]
+        graphs = self.graphs.subset(torch.tensor(list(places)))
+        return Part(graphs, [self.rows[place] for place in places], molecules, groups)
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,9 @@ def gather(
     about: Mapping[str, Any],
     others: Mapping[str, Mapping[str, Array]] | None = None,
     seed: int = 0,
+    names: Mapping[str, str] = SPLIT_NAMES,
+    grouped: str = "",
+    distance: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the evidence on a model as JSON values.
 
@@ -102,6 +110,9 @@ def gather(
         about: Entries that the page shows as they are: settings, versions, curves, notes.
         others: For each baseline its logits (G, C), or measured values in `Task.units`, for the held-out parts.
         seed: Seed of the samples of large parts.
+        names: Name of each part.
+        grouped: What the groups of the parts are, such as ``scaffold``; empty if there are none.
+        distance: Parts of `goodformer.data.splits.distance.distance_report`, if they are known already.
     """
     random = np.random.default_rng(seed)
     seen, taken = {}, {}
@@ -118,7 +129,6 @@ def gather(
         baseline: {name: logits[name][taken[name]] for name in seen if name in logits}
         for baseline, logits in (others or {}).items()
     }
-    described = table_of(seen["train"].described)
     tables = {name: columns(model, one, near[name][0][:, 0]) for name, one in seen.items()}
     return {
         "format": FORMAT,
@@ -134,12 +144,17 @@ def gather(
         "coverage": {name: _coverage(model, one) for name, one in seen.items() if name not in ("train", "id_val")},
         "separation": {
             name: {
-                "auroc": separation(described, table_of(one.described), seed),
+                **apart(model, one, seen["train"], near[name][0], distance[name] if distance else None, seed),
                 "drift": statistics.drift(_lists(seen["train"].described), _lists(one.described)),
             }
             for name, one in seen.items()
             if name != "train"
         },
+        "names": dict(names),
+        "grouped": grouped,
+        "train_groups": training_groups(parts),
+        "scale": _scale(model)[1].tolist(),
+        "widths": model.uncertainty.difficulty.sentence if measured(model) and model.uncertainty else "",
         "parts": tables,
         "shown": shown(model, seen, near, tables),
     }
@@ -158,9 +173,36 @@ def describe(model: FittedModel, part: Part) -> dict[str, Array]:
     return named(part.graphs, model.features) if part.molecules is None else part.molecules.descriptors()
 
 
-def table_of(described: Mapping[str, Array]) -> Array:
-    """Return properties as one column each (G, F)."""
-    return np.stack(list(described.values()), 1)
+def simple_table(part: Part, model: FittedModel) -> Array:
+    """Return size, degrees and mean features of each row (G, F), which tell parts apart in `goodformer split`, too."""
+    return np.concatenate([structure(part.graphs), contents(part.graphs, model.features)], 1)
+
+
+def apart(
+    model: FittedModel, one: Seen, train: Seen, near: Array, known: Mapping[str, Any] | None, seed: int
+) -> dict[str, float | None]:
+    """Return how well a classifier tells a part from training, and the mean similarity to the nearest training row.
+
+    Args:
+        model: The model, which knows the features.
+        one: The part.
+        train: The training rows.
+        near: Similarity or distance to the nearest training rows (G, count).
+        known: The part's entry in the distance report of the whole split, whose numbers are shown if there is one.
+        seed: Seed of the folds.
+    """
+    mean = statistics.plain(near[:, 0].mean()) if near.size else None
+    if known is None:
+        auroc = separation(simple_table(train.part, model), simple_table(one.part, model), seed)
+        return {"auroc": auroc, "nearest": mean}
+    return {"auroc": known["auroc"], "nearest": known["nearest_mean"] if one.bits is not None else mean}
+
+
+def training_groups(parts: Mapping[str, Part]) -> dict[str, int]:
+    """Return how many training rows each group of a held-out part has; also those that are not sampled."""
+    counts = Counter(parts["train"].groups or ())
+    held = {group for name, part in parts.items() if name != "train" for group in part.groups or ()}
+    return {group: counts[group] for group in sorted(held) if counts[group]}
 
 
 def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHBOURS) -> tuple[Array, Array]:
@@ -350,6 +392,7 @@ def columns(model: FittedModel, one: Seen, near: Array | None = None) -> dict[st
     return {
         "row": list(one.part.rows),
         "smiles": None if one.part.molecules is None else list(one.part.molecules.smiles),
+        "group": None if one.part.groups is None else list(one.part.groups),
         "label": [_rounded(column) for column in one.y.T],
         **answers,
         "domain_score": None if answer.domain_score is None else _rounded(answer.domain_score.numpy()),

@@ -7,20 +7,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from goodformer.config.members import member_name
 from goodformer.config.run import LABELS
 from goodformer.data import load_benchmark
 from goodformer.data.benchmarks.table import LabelledFile
+from goodformer.data.cards import domain_name, domains_of
 from goodformer.data.graphs import GraphSet
+from goodformer.data.readers.collection import Collection
+from goodformer.data.splits.domains import NO_RING
 from goodformer.data.splits.parts import places_of
+from goodformer.data.splits.split import Split
+from goodformer.engine.blend import member_run
 from goodformer.engine.selection import describe_selection
 from goodformer.engine.store import Run
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.pages import PAGE, charts, evidence, page, statistics
+from goodformer.pages import PAGE, charts, evidence, groups, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part
+from goodformer.pages.groups import SCAFFOLD
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import SPLIT_NAMES, SPLITS, split_names
 
 HELD_OUT = ("test", "val", "id_test")
 """Parts that the model was not fitted to, the most telling first."""
@@ -54,11 +61,28 @@ def fit_page(
     parts = {}
     for name, places in places_of(table.split, table.collection, table.labels.y).items():
         own = table.collection.subset(places)
-        parts[name] = Part(splits[name], [table.rows.place(int(row)) for row in own.rows], own.molecules)
+        rows = [table.rows.place(int(row)) for row in own.rows]
+        parts[name] = Part(splits[name], rows, own.molecules, groups_of(own, table.split))
     logits = {name: found for name, one in others.items() if (found := evidence.kept_logits(one))}
-    found = evidence.gather(model, parts, about_run(run, report), logits)
+    by = table.split.by if table.collection.molecules is None else SCAFFOLD
+    found = evidence.gather(
+        model,
+        parts,
+        about_run(run, report),
+        logits,
+        names=table.split.part_names,
+        grouped="size" if table.split.given and by != SCAFFOLD else by,
+        distance=report["distance"]["parts"],
+    )
     evidence.save(folder, found)
     return write(found, folder / PAGE)
+
+
+def groups_of(own: Collection, split: Split) -> list[str] | None:
+    """Return the scaffold of each molecule, or the domain of each other graph; None if domains have no names."""
+    if own.molecules is not None:
+        return [scaffold or NO_RING for scaffold in own.molecules.scaffolds()]
+    return [split.names[number] for number in split.domain[own.rows].tolist()] if split.names else None
 
 
 def model_page(folder: Path, out: Path | None = None) -> Path:
@@ -73,17 +97,35 @@ def run_page(run: Run, out: Path | None = None, weights: str = "best") -> Path:
     model, bench = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
     model.fit_uncertainty(bench.splits["train"], bench.splits["id_val"])
     parts = {
-        name: Part(graphs, [f"{SPLIT_NAMES[name]} {place}" for place in range(len(graphs))])
+        name: Part(
+            graphs,
+            [f"{SPLIT_NAMES[name]} {place}" for place in range(len(graphs))],
+            groups=[domain_name(bench, domain) for domain in domains_of(graphs).tolist()],
+        )
         for name, graphs in bench.splits.items()
     }
     facts = {"file": run.config.dataset["name"], "split": bench.domain, "notes": list(filter(None, [bench.notes]))}
-    return write(evidence.gather(model, parts, about_run(run, {**summary, **facts})), out or run.folder / PAGE)
+    found = evidence.gather(model, parts, about_run(run, {**summary, **facts}), grouped=bench.domain)
+    return write(found, out or run.folder / PAGE)
 
 
 def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page says about a run besides its evidence."""
     summary = run.summary or {}
-    copied = ("file", "split", "method", "model", "metric", "seed", "selected_epoch", "epochs", "rows", "unreadable")
+    names = split_names(report["split"], report.get("given", ()))
+    copied = (
+        "file",
+        "split",
+        "given",
+        "method",
+        "model",
+        "metric",
+        "seed",
+        "selected_epoch",
+        "epochs",
+        "rows",
+        "unreadable",
+    )
     settings = run.config.to_dict()
     return {
         **{name: report.get(name) for name in copied},
@@ -92,19 +134,35 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
         "machine": {name: value for name, value in (summary.get("machine") or {}).items() if value is not None},
         "parameters": summary.get("parameters"),
         "seconds": summary.get("wall_seconds"),
-        "chosen": describe_selection(report["selection"], report["splits"], report["metric"]),
+        "chosen": describe_selection(report["selection"], report["splits"], report["metric"], names),
         "best": (report.get("baseline") or {}).get("best"),
         "distance": (report.get("distance") or {}).get("sentence") or "",
         "problems": (report.get("problems") or [])[:20],
         "notes": list(report.get("notes") or ()),
         "run": run.folder.name,
-        "curves": evidence.curves(run),
+        **curves(run),
         "settings": {
             f"{part}.{name}": value if isinstance(value, str | int | float | bool | None) else str(value)
             for part, some in settings.items()
             if part not in LABELS and isinstance(some, Mapping)
             for name, value in some.items()
         },
+    }
+
+
+def curves(run: Run) -> dict[str, Any]:
+    """Return the curves of a run and its selected epoch; of a blend, its members and the curves of one of them."""
+    summary = run.summary or {}
+    members = [
+        {"name": f"{member_name(one)}, seed {one['seed']}", "weight": one["weight"], "run": member_run(run, one["run"])}
+        for one in summary.get("members", ())
+    ]
+    name, shown = next(((one["name"], one["run"]) for one in members if len(one["run"].epochs) > 1), ("", run))
+    return {
+        "curves": evidence.curves(shown),
+        "curves_of": name,
+        "marked": (shown.summary or {}).get("selected_epoch"),
+        "members": [f"{one['name']} ({one['weight']:.2f})" for one in members],
     }
 
 
@@ -130,17 +188,20 @@ def context(found: Evidence) -> dict[str, Any]:
             {"name": target["name"], "charts": target_charts(found, place)} for place, target in enumerate(targets)
         ],
         "coverage": [
-            {"part": SPLIT_NAMES[name], **row} for name in found["coverage"] for row in found["coverage"][name]
+            {"part": found["names"][name], **row} for name in found["coverage"] for row in found["coverage"][name]
         ],
+        "groups": groups.breakdown(found),
+        "widths": found["widths"],
+        "held_names": {name: found["names"][name] for name in ("val", "test")},
         "several": len(targets) > 1,
         "measured": not any(target["classes"] for target in targets),
         "errors": [card(found, item) for item in found["shown"]["errors"]],
         "novel": [card(found, item) for item in found["shown"]["novel"]],
         "source": next((item["source"] for some in found["shown"].values() for item in some), "own"),
         "training": training_charts(found),
-        "totals": {SPLIT_NAMES[name]: count for name, count in found["totals"].items()},
+        "totals": {found["names"][name]: count for name, count in found["totals"].items()},
         "sampled": [
-            f"{len(found['parts'][name]['row']):,} of {total:,} {SPLIT_NAMES[name]} rows"
+            f"{len(found['parts'][name]['row']):,} of {total:,} {found['names'][name]} rows"
             for name, total in found["totals"].items()
             if total > len(found["parts"][name]["row"])
         ],
@@ -162,7 +223,7 @@ def verdict(found: Evidence) -> dict[str, str]:
     if not known:
         return {"kind": "warn", "text": f"{metric} is not defined on any held-out part: each has a single class."}
     part, own = known[0], headline(found, known[0])
-    where, low_high = SPLIT_NAMES[part], f"95 % interval {page.number(own['low'])} to {page.number(own['high'])}"
+    where, low_high = found["names"][part], f"95 % interval {page.number(own['low'])} to {page.number(own['high'])}"
     text = f"On {where}, {about['method']} reaches {metric} {page.number(own['value'])} ({low_high})."
     name = about.get("best") if about.get("best") in own["others"] else next(iter(own["others"]), None)
     if name is None:
@@ -193,27 +254,35 @@ def tiles(found: Evidence) -> list[dict[str, str]]:
             made.append(
                 {
                     "value": page.number(entry["value"]),
-                    "name": f"{metric} on {SPLIT_NAMES[part]}",
+                    "name": f"{metric} on {found['names'][part]}",
                     "more": page.span(entry),
                 }
             )
     if "test" in found["metrics"]:
         for name, other in headline(found, "test")["others"].items():
             made.append(
-                {"value": page.number(other["value"]), "name": f"baseline {name} on OOD test", "more": page.span(other)}
+                {
+                    "value": page.number(other["value"]),
+                    "name": f"baseline {name} on {found['names']['test']}",
+                    "more": page.span(other),
+                }
             )
     for part in ("test", "id_test"):
         outside = found["parts"].get(part, {}).get("outside")
         if outside:
             share = sum(map(bool, outside)) / len(outside)
-            made.append({"value": f"{share:.0%}", "name": f"of {SPLIT_NAMES[part]} outside the domain", "more": ""})
+            made.append({"value": f"{share:.0%}", "name": f"of {found['names'][part]} outside the domain", "more": ""})
     covered = next((row for row in found["coverage"].get("test", ()) if row["level"] == 0.9), None)
     if covered and covered["coverage"] is not None:
         measured = not any(target["classes"] for target in found["targets"])
         what, size = ("intervals", "width") if measured else ("sets", "size")
         more = f"mean {size} {page.number(covered['size'], 2)}"
         made.append(
-            {"value": f"{covered['coverage']:.0%}", "name": f"coverage of 90 % {what} on OOD test", "more": more}
+            {
+                "value": f"{covered['coverage']:.0%}",
+                "name": f"coverage of 90 % {what} on {found['names']['test']}",
+                "more": more,
+            }
         )
     return made
 
@@ -225,8 +294,8 @@ def _baselines(found: Evidence) -> list[str]:
 def metric_rows(found: Evidence) -> list[dict[str, Any]]:
     """Return one row per part, target and metric."""
     return [
-        {**row, "part": SPLIT_NAMES[part], "target": row["target"] or "mean"}
-        for part in SPLIT_NAMES
+        {**row, "part": found["names"][part], "target": row["target"] or "mean"}
+        for part in SPLITS
         for row in found["metrics"].get(part, ())
     ]
 
@@ -239,15 +308,14 @@ def shift_rows(found: Evidence) -> list[dict[str, Any]]:
     rows = []
     for part, one in found["separation"].items():
         table = found["parts"][part]
-        near = [value for value in table["nearest"] or () if value is not None]
         outside = table["outside"]
         first = one["drift"][0] if one["drift"] else None
         rows.append(
             {
-                "part": SPLIT_NAMES[part],
+                "part": found["names"][part],
                 "rows": len(table["row"]),
                 "auroc": one["auroc"],
-                "nearest": sum(near) / len(near) if near else None,
+                "nearest": one["nearest"],
                 "outside": sum(map(bool, outside)) / len(outside) if outside else None,
                 "drifting": sum(row["drifts"] for row in one["drift"]),
                 "first": None if first is None else first["name"],
@@ -265,7 +333,7 @@ def _series(found: Evidence, values: Any, parts: Sequence[str]) -> list[Series]:
         if name in found["parts"]:
             known = [value for value in values(found["parts"][name]) or () if value is not None]
             if known:
-                made.append(Series(SPLIT_NAMES[name], PART_COLOURS[name], known))
+                made.append(Series(found["names"][name], PART_COLOURS[name], known))
     return made
 
 
@@ -282,7 +350,7 @@ def shift_charts(found: Evidence) -> list[dict[str, Any]]:
     rows = [(row["name"], row["ks"], PART_COLOURS[part] if row["drifts"] else "s8") for row in drift[:12]]
     note = "Kolmogorov-Smirnov distance: 0 = same distribution, 1 = separate. Grey: within chance."
     bars = charts.bars(rows, "distance from training", span=(0, 1))
-    made.append(figure(f"What differs: {SPLIT_NAMES[part]} against training", bars, note=note))
+    made.append(figure(f"What differs: {found['names'][part]} against training", bars, note=note))
     for row in drift[:DRIFTING]:
         name = row["name"]
         series = _series(found, lambda table, name=name: table["described"].get(name), ("train", "id_test", part))
@@ -314,13 +382,13 @@ def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
             bins = statistics.calibration(p, happened)
             if bins:
                 labels = [
-                    f"{SPLIT_NAMES[name]}: {one['p']:.2f} said, {one['share']:.2f} seen, {one['rows']} rows"
+                    f"{found['names'][name]}: {one['p']:.2f} said, {one['share']:.2f} seen, {one['rows']} rows"
                     for one in bins
                 ]
                 x, y = [one["p"] for one in bins], [one["share"] for one in bins]
                 low, high = [one["low"] for one in bins], [one["high"] for one in bins]
-                series.append(Series(SPLIT_NAMES[name], PART_COLOURS[name], x, y, low, high, labels))
-                notes.append(f"{SPLIT_NAMES[name]} {page.number(statistics.calibration_error(bins))}")
+                series.append(Series(found["names"][name], PART_COLOURS[name], x, y, low, high, labels))
+                notes.append(f"{found['names'][name]} {page.number(statistics.calibration_error(bins))}")
     said = f"predicted probability of {target['classes'][1]}" if binary else "probability of the predicted class"
     seen = f"observed share of {target['classes'][1]}" if binary else "share of right predictions"
     made = []
@@ -331,7 +399,9 @@ def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
         )
         shares = [
             Series(
-                SPLIT_NAMES[name], PART_COLOURS[name], outcomes(found["parts"][name], place, binary, labelled=False)[0]
+                found["names"][name],
+                PART_COLOURS[name],
+                outcomes(found["parts"][name], place, binary, labelled=False)[0],
             )
             for name in ("train", "id_test", "test")
             if name in found["parts"]
@@ -351,11 +421,13 @@ def number_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
                 for label, said in zip(table["label"][place], table["predicted"][place], strict=True)
                 if label is not None and said is not None
             ][:MOST_POINTS]
-            points.append(Series(SPLIT_NAMES[part], PART_COLOURS[part], [x for x, _ in pairs], [y for _, y in pairs]))
+            points.append(
+                Series(found["names"][part], PART_COLOURS[part], [x for x, _ in pairs], [y for _, y in pairs])
+            )
     for part in ("train", "id_test", "test"):
         if part in found["parts"]:
             said = [value for value in found["parts"][part]["predicted"][place] if value is not None]
-            shares.append(Series(SPLIT_NAMES[part], PART_COLOURS[part], said))
+            shares.append(Series(found["names"][part], PART_COLOURS[part], said))
     scatter = charts.scatter(points, f"measured {name}", f"predicted {name}", diagonal=True)
     return [
         figure("Predicted against measured", scatter, _legend(points)),
@@ -416,7 +488,7 @@ def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
         if len(targets) > 1 and not wrong and len(answers) > 3:
             continue
         if target["classes"]:
-            sure = page.number(item["p"][place][int(said)], 2)
+            sure = f"({page.number(item['p'][place][int(said)], 2)})"
         else:
             low, high = item["ends"][place] if item["ends"] else (None, None)
             sure = page.span({"low": low, "high": high})
@@ -431,7 +503,7 @@ def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
         )
     return {
         "title": item["row"] if isinstance(item["row"], str) else f"row {item['row']}",
-        "part": SPLIT_NAMES[item["part"]],
+        "part": found["names"][item["part"]],
         "drawing": page.drawing(item),
         "smiles": item["smiles"],
         "answers": answers,
@@ -461,10 +533,10 @@ def training_charts(found: Evidence) -> list[dict[str, Any]]:
         for name, values in by_part.items():
             if any(value is not None for value in values) and name != "id_val":
                 y = [math.nan if value is None else value for value in values]
-                series.append(Series(SPLIT_NAMES[name], PART_COLOURS[name], list(range(1, len(y) + 1)), y))
+                series.append(Series(found["names"][name], PART_COLOURS[name], list(range(1, len(y) + 1)), y))
         if series and len(series[0].x) > 1:
             title = statistics.NAMES.get(metric, metric)
-            mark = found["about"]["selected_epoch"]
+            mark = found["about"]["marked"]
             chart = charts.lines(series, "epoch", title, mark=mark, points=len(series[0].x) <= 40, whole=True)
             made.append(figure(title, chart, _legend(series), f"Dotted line: selected epoch {mark}."))
     return made

@@ -105,6 +105,13 @@ def drawing(item: Mapping[str, Any], width: int = 260, height: int = 190) -> Mar
     return Markup(graph_svg(graph, scores, width, height))
 
 
+def scaffold(smiles: str, width: int = 160, height: int = 110) -> Markup:
+    """Draw a scaffold without scores."""
+    from goodformer.draw.molecules import molecule_svg
+
+    return Markup(molecule_svg(smiles, width=width, height=height))
+
+
 def figure(title: str, chart: Markup, legend: Sequence[tuple[str, str]] = (), note: str = "") -> dict[str, Any]:
     """Return a chart with its title, its legend of names and colours, and a note, as templates show it."""
     return {"title": title, "chart": chart, "legend": list(legend), "note": note}

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from goodformer import __version__
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
+from goodformer.pages.page import static as page_file
 from goodformer.serve.guard import App, Guard, Refused
 from goodformer.serve.jobs import Explanations, Prediction
 from goodformer.serve.limits import Limits
@@ -91,7 +92,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         name, fitted = service.model(model)
         kind = request.headers.get("content-type", "")
         rows = service.rows(fitted, await request.body(), kind, form, smiles)
-        return _json(await service.answer(Prediction(name, fitted, rows, sets)))
+        return _json(await service.answer(Prediction(name, fitted, rows, sets), request.receive))
 
     @app.post("/explain", response_model=Explained, responses=PROBLEMS, openapi_extra=BODY)
     async def explain(
@@ -101,7 +102,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         name, fitted = service.model(model)
         kind = request.headers.get("content-type", "")
         rows = service.rows(fitted, await request.body(), kind, form, smiles)
-        return _json(await service.answer(Explanations(name, fitted, rows, k)))
+        return _json(await service.answer(Explanations(name, fitted, rows, k), request.receive))
 
 
 def _json(value: dict[str, Any]) -> Response:
@@ -135,6 +136,7 @@ def _add_page(app: FastAPI) -> None:
         entry.name: (entry.read_bytes(), TYPES[entry.name.rpartition(".")[2]])
         for entry in files("goodformer.serve").joinpath("static").iterdir()
     }
+    static["pages.css"] = (page_file("style.css").encode(), TYPES["css"])
 
     @app.get("/static/{name}", include_in_schema=False)
     async def file(name: str) -> Response:
@@ -170,4 +172,5 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def fault(request: Request, error: Exception) -> Response:
-        return Refused(500, "the server failed to answer; its log says why.").response
+        # uvicorn closes the connection after a fault; the client must know, or its next request fails
+        return Refused(500, "the server failed to answer; its log says why.", connection="close").response

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from goodformer.errors import InputError, check_name, unknown
 from goodformer.fitted import FittedModel
-from goodformer.serve.guard import Refused
+from goodformer.serve.guard import Receive, Refused
 from goodformer.serve.jobs import Job
 from goodformer.serve.limits import Limits
 from goodformer.serve.metrics import Metrics
@@ -77,15 +77,34 @@ class Service:
         lines = "\n".join(map(json.dumps, given.graphs or ()))
         return Rows(model, lines.encode(), self.limits, "jsonl", smiles)
 
-    async def answer(self, job: Job) -> dict[str, Any]:
-        """Return the answer to a job when the worker has finished it."""
+    async def answer(self, job: Job, receive: Receive) -> dict[str, Any]:
+        """Return the answer to a job when the worker has finished it; drop the job if the client goes away.
+
+        Args:
+            job: The rows of one request.
+            receive: Returns what else the client sends; after the request, only that it went away.
+        """
+        gone = asyncio.create_task(left(receive))
+        gone.add_done_callback(lambda _: job.done.cancel())  # no effect on a job that is done
         try:
             self.worker.submit(job)
             async with asyncio.timeout(self.limits.seconds):
                 return await asyncio.wrap_future(job.done)
+        except asyncio.CancelledError:
+            if gone.done():
+                raise Refused(499, "the client went away.") from None
+            raise
         except Busy:
             sentence = f"{self.limits.waiting} requests are waiting already; send it again later."
             raise Refused(503, sentence, retry_after="1") from None
         except TimeoutError:
             sentence = f"there was no answer within {self.limits.seconds:g} s; send fewer rows at a time."
             raise Refused(504, sentence) from None
+        finally:
+            gone.cancel()
+
+
+async def left(receive: Receive) -> None:
+    """Return when the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -74,7 +74,7 @@ def test_rows_marked_test_are_never_trained_on(tmp_path: Path) -> None:
     assert set(part[82:].tolist()) == {-1}
     assert table.split.counts() == {"train": 48, "id_val": 6, "id_test": 6, "val": 12, "test": 10}
     (note,) = table.notes
-    assert "column 'set' gives the parts: 60 rows are for training, 12 rows are OOD validation" in note
+    assert "column 'set' gives the parts: 60 rows are for training, 12 rows are validation" in note
     assert "6 rows at random for ID validation (for calibration), 6 rows at random for ID test." in note
     assert table.split.envs()[1] == 6  # environments are the scaffolds, not one part
 
@@ -117,7 +117,7 @@ def test_separate_files(tmp_path: Path) -> None:
     assert Counter(part[:60].tolist()) == {TRAIN: 48, ID_VAL: 6, ID_TEST: 6}
     assert set(part[60:72].tolist()) == {VAL}
     assert part[72:].tolist() == [TEST] * 11 + [-1]
-    assert "contain the molecule of 1 row of OOD test" in table.notes[0]
+    assert "contain the molecule of 1 row of test" in table.notes[0]
     assert table.rows.problems()[0] | {"reason": ""} == {"file": "test.csv", "row": 12, "text": "C1C", "reason": ""}
     bench = table.benchmark()
     assert "1 row of test.csv rejected: row 12 (C1C" in bench.notes
@@ -143,7 +143,7 @@ def test_validation_rows_are_cut_from_training_as_asked(tmp_path: Path, how: str
     [
         ({"text": "smiles,activ,set\nCCO,1,\n"}, r"val.csv has no column 'active'; did you mean 'activ'"),
         ({"text": "mol,active\nCCO,1\n"}, r"val.csv has no column 'smiles'"),
-        ({"split": "scaffold"}, r"split 'scaffold' has no use: OOD validation is given"),
+        ({"split": "scaffold"}, r"split 'scaffold' has no use: validation rows are given"),
         ({"val": "missing.csv"}, r"missing.csv not found"),
     ],
 )

@@ -34,12 +34,12 @@ def test_sound_parts_need_no_word() -> None:
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
     [
-        ({TEST: 1}, "OOD test has only 1 row:"),
-        ({TEST: 0}, "OOD test has no rows:"),
-        ({VAL: LEAST - 1, TEST: 2}, "OOD validation has only 9 rows, OOD test has only 2 rows:"),
+        ({TEST: 1}, "test has only 1 row:"),
+        ({TEST: 0}, "test has no rows:"),
+        ({VAL: LEAST - 1, TEST: 2}, "validation has only 9 rows, test has only 2 rows:"),
         (
             {ID_TEST: 3, VAL: 1, TEST: 0},
-            "ID test has only 3 rows, OOD validation has only 1 row, OOD test has no rows:",
+            "ID test has only 3 rows, validation has only 1 row, test has no rows:",
         ),
     ],
 )
@@ -59,7 +59,7 @@ def test_rows_without_a_graph_or_label_do_not_count() -> None:
     smiles[test[0]] = "nonsense"
     words[test[1]], words[test[2]] = "", "NA"
     found = weak_parts(split, collect(smiles), read_labels({"kind": words}))
-    assert found.startswith("OOD test has only 9 rows:")
+    assert found.startswith("test has only 9 rows:")
 
 
 def test_a_part_of_one_class_is_named_by_its_word() -> None:
@@ -68,11 +68,11 @@ def test_a_part_of_one_class_is_named_by_its_word() -> None:
     words = ["toxic" if one else "safe" for one in (odd & (split.part != TEST)).tolist()]
     others = ["yes" if one else "no" for one in odd.tolist()]
     collection = collect(chains(len(split)))
-    assert "OOD test has only b = 'safe':" in weak_parts(split, collection, read_labels({"b": words}))
+    assert "test has only b = 'safe':" in weak_parts(split, collection, read_labels({"b": words}))
     both = read_labels({"a": others, "b": words})
-    assert "OOD test has only b = 'safe':" in weak_parts(split, collection, both)
+    assert "test has only b = 'safe':" in weak_parts(split, collection, both)
     three = ["mild" if word == "toxic" and place % 4 else word for place, word in enumerate(words)]
-    assert "OOD test has only b = 'safe':" in weak_parts(split, collection, read_labels({"b": three}))
+    assert "test has only b = 'safe':" in weak_parts(split, collection, read_labels({"b": three}))
 
 
 def test_training_that_lacks_a_class_is_refused_in_the_users_words() -> None:

@@ -289,7 +289,7 @@ def test_a_molecule_that_a_column_keeps_apart_is_counted() -> None:
     split = Split(torch.tensor([0] * 18 + [3] * 2 + [4] * 3), torch.tensor([0] * 18 + [1] * 2 + [2] * 3))
     report = distance_report(split, collect(texts))
     assert [report["parts"][name]["also_in_train"] for name in ("val", "test")] == [1, 2]
-    assert "the same molecule as 1 OOD validation and 2 OOD test rows" in report["sentence"]
+    assert "the same molecule as 1 validation and 2 test rows" in report["sentence"]
 
 
 def test_no_part_is_empty_where_all_but_one_molecule_are_common() -> None:

@@ -353,6 +353,7 @@ def assemble(
         notes=" ".join(filter(None, (rejected, unlabelled))),
         recipe=dict(recipe),
         domain_names=split.names,
+        split_names=split.part_names,
     )
 
 

@@ -77,7 +77,8 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
         parts[name] = row
     used = sum(map(len, places.values()))
     report = {"by": split.by, "rows": len(split), "left_out": len(split) - used, "parts": parts}
-    return {**report, "sentence": _sentence(parts, "graph" if collection.molecules is None else "molecule")}
+    what = "graph" if collection.molecules is None else "molecule"
+    return {**report, "given": list(split.given), "sentence": _sentence(parts, what, split.part_names)}
 
 
 def nearest_similarity(some: Bits, others: Bits) -> Floats:
@@ -140,30 +141,30 @@ def _sizes(sizes: Tensor, train: Tensor, found: Tensor) -> dict[str, float | Non
     }
 
 
-def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str) -> str:
-    """Summarise the report on graphs or molecules in one sentence."""
+def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str, names: Mapping[str, str] = SPLIT_NAMES) -> str:
+    """Summarise the report on graphs or molecules, whose parts have names, in one sentence."""
     test = next((name for name in ("test", "val") if parts[name]["graphs"]), None)
     inside = next((name for name in ("id_test", "id_val") if parts[name]["graphs"]), None)
     if test is None or not parts["train"]["graphs"]:
-        return "Nothing to compare: training or OOD test is empty."
+        return f"Nothing to compare: {names['train']} or {names['test']} is empty."
     row, beside = parts[test], {} if inside is None else parts[inside]
     auroc, facts = row["auroc"], []
     if auroc is None:
         verdict = "has too few graphs for a comparison with"
     else:
         verdict = "is similar to" if auroc < CLOSE else "differs from" if auroc < FAR else "is far from"
-        other = f"; {SPLIT_NAMES[inside]}: {beside['auroc']:.2f}" if inside and beside["auroc"] is not None else ""
+        other = f"; {names[inside]}: {beside['auroc']:.2f}" if inside and beside["auroc"] is not None else ""
         facts.append(f"a simple classifier separates them with AUROC {auroc:.2f} (0.5 = alike{other})")
     if row["nearest_mean"] is not None:
-        other = f" ({SPLIT_NAMES[inside]}: {beside['nearest_mean']:.2f})" if inside and beside["nearest_mean"] else ""
+        other = f" ({names[inside]}: {beside['nearest_mean']:.2f})" if inside and beside["nearest_mean"] else ""
         facts.append(f"mean Tanimoto similarity to the nearest training molecule {row['nearest_mean']:.2f}{other}")
     if row["size_difference"] is not None and abs(row["size_difference"]) >= 0.1:
         compared = "larger" if row["size_difference"] > 0 else "smaller"
         facts.append(f"graphs are {abs(row['size_difference']):.1f} standard deviations {compared}")
     if row["domains"] > 1 or row["unseen_domains"]:
         facts.append(f"{row['unseen_domains']:.0%} of its domains are unseen")
-    twins = [f"{part['also_in_train']:,} {SPLIT_NAMES[name]}" for name, part in parts.items() if part["also_in_train"]]
+    twins = [f"{part['also_in_train']:,} {names[name]}" for name, part in parts.items() if part["also_in_train"]]
     if twins:
         facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
     end = f": {', '.join(facts)}" if facts else ""
-    return f"The {SPLIT_NAMES[test]} split {verdict} training{end}."
+    return f"The {names[test]} split {verdict} training{end}."

@@ -19,7 +19,7 @@ from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split
 from goodformer.data.splits.twins import same_graphs
 from goodformer.errors import InputError
-from goodformer.spec import SPLIT_NAMES, SPLITS
+from goodformer.spec import RANDOM, SPLITS, UNKNOWN_SHIFT
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,11 +35,10 @@ PART = {word: part for part, words in WORDS.items() for word in words}
 ROLES = {
     ID_VAL: "ID validation (for calibration)",
     ID_TEST: "ID test",
-    VAL: "OOD validation (to choose the epoch)",
-    TEST: "OOD test",
+    VAL: f"{UNKNOWN_SHIFT['val']} (to choose the epoch)",
+    TEST: UNKNOWN_SHIFT["test"],
 }
 """What the parts are used for."""
-RANDOM = "random"
 NAMED = 3
 """Number of other words that an error lists."""
 
@@ -89,7 +88,7 @@ def given_note(
         split: The split made of them.
         collection: The graphs.
         y: Labels of all rows, if known.
-        how: How OOD validation is drawn from the training rows if it is not given.
+        how: How validation is drawn from the training rows if it is not given.
     """
     places = places_of(split, collection, y)
     said = [f"{given[part]:,} rows are {ROLES[part]}" for part in ROLES if given.get(part)]
@@ -104,7 +103,7 @@ def given_note(
     inside = np.concatenate([places[name].numpy() for name in SPLITS[:3]])
     what = "graph" if collection.molecules is None else "molecule"
     shared = {name: int(np.isin(twin[places[name].numpy()], twin[inside]).sum()) for name in SPLITS[3:]}
-    twins = [f"{counted(count, 'row')} of {SPLIT_NAMES[name]}" for name, count in shared.items() if count]
+    twins = [f"{counted(count, 'row')} of {UNKNOWN_SHIFT[name]}" for name, count in shared.items() if count]
     return f"{note} The training rows contain the {what} of {' and '.join(twins)}." if twins else note
 
 

@@ -13,7 +13,7 @@ from goodformer.data.readers.labels import Labels, check_varies, labelled
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.split import Split
 from goodformer.errors import InputError
-from goodformer.spec import SPLIT_NAMES, SPLITS
+from goodformer.spec import SPLITS
 
 LEAST = 10
 """Number of rows below which metrics are unreliable."""
@@ -63,7 +63,7 @@ def weak_parts(split: Split, collection: Collection, labels: Labels | None = Non
             elif len(places) > 1 and len(present) < 2:
                 facts.append(f"only {target} = {present[0]!r}" if present else f"no label of {target}")
         if facts:
-            weak.append(f"{SPLIT_NAMES[name]} has {' and '.join(facts)}")
+            weak.append(f"{split.part_names[name]} has {' and '.join(facts)}")
     those = "it" if len(weak) == 1 else "them"
     return f"{', '.join(weak)}: metrics on {those} are unreliable; add rows, or choose another split." if weak else ""
 

@@ -22,7 +22,7 @@ from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.random import Draws
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
-from goodformer.spec import SPLITS
+from goodformer.spec import RANDOM, SPLITS, split_names
 
 Ints = npt.NDArray[np.int64]
 Whole = Sequence[int] | Tensor | Ints
@@ -68,14 +68,16 @@ class Split:
         by: What the domains are, e.g. ``scaffold``.
         env: Environment of each row (R,) if environments differ from domains.
         files: If rows come from several files: part, name and number of rows of each, in the order of the rows.
+        given: Parts that the user gave, in a column or as files; whether they shift is not known.
     """
 
     part: Tensor
     domain: Tensor
     names: tuple[str, ...] = ()
-    by: str = "random"
+    by: str = RANDOM
     env: Tensor | None = None
     files: tuple[tuple[str, str, int], ...] = ()
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("part", "domain", "env"):
@@ -102,6 +104,11 @@ class Split:
     def rows(self, split: str) -> Tensor:
         """Return the rows of one split in ascending order (r,)."""
         return (self.part == SPLITS.index(split)).nonzero().flatten()
+
+    @property
+    def part_names(self) -> dict[str, str]:
+        """The name of each part."""
+        return split_names(self.by, self.given)
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each split."""
@@ -133,6 +140,7 @@ class Split:
         value |= {"part": self.part.tolist(), "domain": self.domain.tolist()}
         value |= {} if self.env is None else {"env": self.env.tolist()}
         value |= {"files": self.files} if self.files else {}
+        value |= {"given": self.given} if self.given else {}
         files.write_text(Path(path), json.dumps(files.sealed(value)) + "\n")
 
     @classmethod
@@ -166,7 +174,10 @@ def _fields(value: dict[str, Any]) -> dict[str, Any]:
     sources = tuple(map(tuple, value.get("files", ())))
     if any([type(one) for one in source] != [str, str, int] for source in sources):
         raise ValueError("files are not parts, names and numbers of rows")
-    return {**numbers, "names": tuple(names), "by": by, "files": sources}
+    given = tuple(value.get("given", ()))
+    if not set(given) <= set(SPLITS):
+        raise ValueError("given is not a list of parts")
+    return {**numbers, "names": tuple(names), "by": by, "files": sources, "given": given}
 
 
 def covariate(

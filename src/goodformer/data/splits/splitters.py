@@ -29,10 +29,11 @@ from goodformer.data.splits.domains import (
     column_note,
     column_words,
 )
-from goodformer.data.splits.given import RANDOM, given_note, word_parts
+from goodformer.data.splits.given import given_note, word_parts
 from goodformer.data.splits.split import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
 from goodformer.data.splits.twins import same_molecules
 from goodformer.errors import InputError, unknown
+from goodformer.spec import RANDOM, SPLITS
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -164,7 +165,7 @@ def _random(request: Request) -> Split:
     draws = Draws(request.seed, "random")
     _leave(part, dict(zip((VAL, TEST), request.outside, strict=True)), len(part), request.y, twin, draws)
     _leave(part, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(part), request.y, twin, draws)
-    return _of_rows(request.collection, part, np.zeros_like(part), (), "random")
+    return _of_rows(request.collection, part, np.zeros_like(part), (), RANDOM)
 
 
 def _file(request: Request) -> Split:
@@ -223,7 +224,7 @@ def _given(request: Request, parts: Ints, by: str, how: str = AUTO) -> Split:
     if not len(train):
         raise InputError(f"no row of the training part ({by}) has a graph and a label; add such rows.")
     if how != AUTO and (part == VAL).any():
-        raise InputError(f"split {how!r} has no use: OOD validation is given; leave the option out.")
+        raise InputError(f"split {how!r} has no use: validation rows are given; leave the option out.")
     draws, twin, y = Draws(request.seed, f"given/{by}"), _twins(collection), request.y
     if how not in (AUTO, RANDOM):
         part[train] = _cut_val(request, torch.from_numpy(train), how)
@@ -233,7 +234,8 @@ def _given(request: Request, parts: Ints, by: str, how: str = AUTO) -> Split:
     if missing:
         _leave(part, missing, len(train), y, twin, draws)
     domains = by_size(collection) if collection.molecules is None else by_scaffold(collection, request.seed)
-    return _of_rows(collection, part, domains.number, domains.names, by)
+    whole = _of_rows(collection, part, domains.number, domains.names, by)
+    return replace(whole, given=tuple(name for number, name in enumerate(SPLITS) if number in parts))
 
 
 def _cut_val(request: Request, train: Tensor, how: str) -> Ints:
