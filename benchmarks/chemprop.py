@@ -111,7 +111,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.chemprop is None:
         sys.exit("chemprop is not on the PATH; install it in an environment of its own, or give --chemprop FILE.")
-    version = subprocess.run([given.chemprop, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    python = Path(given.chemprop).resolve().parent / "python"  # chemprop --version loads everything first
+    ask = [str(python), "-c", "import importlib.metadata; print(importlib.metadata.version('chemprop'))"]
+    version = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
     for name in given.datasets:
         for seed in range(given.seeds):
             with tempfile.TemporaryDirectory() as folder:

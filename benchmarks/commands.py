@@ -42,7 +42,7 @@ def processor_seconds(process: subprocess.Popen[str]) -> float:
     _, code, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(code)
     if process.returncode:
-        sys.exit(f"{process.args} exited with code {process.returncode}.")
+        sys.exit(f"{process.args!r} exited with code {process.returncode}.")
     return usage.ru_utime + usage.ru_stime
 
 
@@ -94,8 +94,8 @@ def predict_many(model: Path, rows: int, folder: Path) -> dict[str, Any]:
 
 def estimate(folder: Path) -> dict[str, float]:
     """Compare two methods on a small benchmark; return the first estimate of the time left and the time it took."""
-    words = ["compare", "--dataset", "bace", "--methods", "erm,vrex", "--seeds", "2", "--budget", "full"]
-    words += ["--set", "training.epochs=4", "--set", "training.patience=0", "--runs", folder / "runs", "--jobs", "1"]
+    words: list[Any] = ["compare", "--dataset", "esol", "--methods", "erm,vrex", "--seeds", "2", "--budget", "full"]
+    words += ["--set", "training.epochs=3", "--runs", folder / "runs", "--jobs", "1"]
     process = started(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said: list[tuple[float, float]] = []
     assert process.stderr is not None

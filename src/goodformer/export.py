@@ -20,11 +20,7 @@ from goodformer import files
 from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.limits import limit
 from goodformer.methods.base import Method, link
-from goodformer.models.goodformer import GOODFormer
-from goodformer.nn.encoder import NodeNoise
-from goodformer.nn.trees import Trees
 from goodformer.uncertainty.calibration import Scaling
 
 INSTALL = "exporting needs onnx and onnxscript; install them with: pip install 'goodformer[onnx]'."
@@ -153,14 +149,10 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
 
 
 def _without_choices(method: Method) -> Method:
-    """Settle what a method otherwise decides by looking at values: depth of trees, rows of noise, temperatures."""
+    """Settle what the layers of a method otherwise decide by looking at values."""
     for module in method.modules():
-        if isinstance(module, Trees):
-            module.fixed_depth = module.depth()
-        elif isinstance(module, NodeNoise):
-            module.rows(limit("attention"))
-        elif isinstance(module, GOODFormer) and bool(module.mean_entropy.isnan().any()):
-            module.solver = "none"
+        if callable(settle := getattr(module, "settle", None)):
+            settle()
     return method
 
 

@@ -10,7 +10,7 @@ TABLE = {"name": "good-motif"}
 
 @pytest.mark.parametrize(
     ("graphs", "epochs", "patience", "perfect", "decay"),
-    [(249, 100, 25, 50, 0.9), (1300, 100, 25, 10, 0.9524), (8000, 24, 10, 5, 0.99), (60_000, 10, 10, 5, 0.99)],
+    [(249, 100, 25, 20, 0.9), (1300, 100, 25, 5, 0.9524), (8000, 24, 10, 5, 0.99), (60_000, 10, 10, 5, 0.99)],
 )
 def test_small_tables_get_more_epochs_and_a_shorter_average(
     graphs: int, epochs: int, patience: int, perfect: int, decay: float

@@ -322,6 +322,11 @@ class GOODFormer(GraphModel):
         self.register_buffer("mean_entropy", torch.full((2, heads), float("nan")))
         self.read_environments(environments, environment_table, environment_dropout)
 
+    def settle(self) -> None:
+        """Search no temperature if training has not measured entropies, for exported models."""
+        if bool(self.mean_entropy.isnan().any()):
+            self.solver = "none"
+
     # ---------------------------------------------------------------- the contract
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
@@ -500,7 +505,7 @@ class GOODFormer(GraphModel):
     def _temperature(self, signed: Tensor, rows: Tensor, copies: int) -> Tensor:
         """Return t_G of every graph and head of a bucket (2b, H) or (b, H), 1 in training (Eq. 10)."""
         goal = self.mean_entropy[:copies]  # (2, H)
-        exporting = torch.compiler.is_exporting()  # `goodformer.export` has looked at the entropies
+        exporting = torch.compiler.is_exporting()  # `settle` has looked at the entropies
         if self.training or self.solver == "none" or (not exporting and bool(goal.isnan().any())):
             return signed.new_ones(signed.shape[:2])
         goal = goal.repeat_interleave(signed.shape[0] // copies, 0)  # (2b, H)

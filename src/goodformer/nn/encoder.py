@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from goodformer.limits import limit
 from goodformer.nn.colours import rank_nodes, refine_colours
 from goodformer.nn.dropout import dropout
 from goodformer.nn.layout import Layout
@@ -92,6 +93,10 @@ class NodeNoise(nn.Module):
     def ranks(self, layout: Layout, inputs: Tensor) -> Tensor:
         """Return the rank of each node's colour in its graph, (N,)."""
         return rank_nodes(refine_colours(layout, inputs, self.rounds), layout)
+
+    def settle(self) -> None:
+        """Fill the table for graphs of any accepted size, for exported models."""
+        self.rows(limit("attention"))
 
     def rows(self, count: int) -> Tensor:
         """Return at least ``count`` rows of the table, which grows by blocks so that rows never change."""

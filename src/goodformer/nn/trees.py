@@ -113,6 +113,10 @@ class Trees(nn.Module):
             node = self.child[node].long() + (x.gather(1, self.feature[node].long()) > self.threshold[node])
         return node
 
+    def settle(self) -> None:
+        """Let every pair of a row and a tree take as many steps as the deepest tree has, for exported models."""
+        self.fixed_depth = self.depth()
+
     def depth(self) -> int:
         """Return the length of the longest path from a root to a leaf."""
         level = torch.zeros(len(self.child), dtype=torch.long)

@@ -183,3 +183,13 @@ def test_a_model_without_features_ignores_them_with_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.array_equal(found, model.predict_proba([nx.path_graph(6)]))
+
+
+def test_names_of_people_are_no_feature_unless_they_are_chosen() -> None:
+    graphs = [ring(number) for number in range(12)]
+    for place, graph in enumerate(graphs):
+        for node in graph:
+            graph.nodes[node]["person"] = f"person {place} {node}"
+    with pytest.warns(UserWarning, match="person"):
+        assert "person" not in [one.name for one in Attributes.learn(graphs).node]
+    assert [one.name for one in Attributes.learn(graphs, node=["person"]).node] == ["person"]

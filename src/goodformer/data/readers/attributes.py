@@ -28,7 +28,7 @@ OWN = {"node": "x", "edge": "edge_attr"}
 FEW = 20
 """Largest number of different integers that count as categories; more are numbers."""
 MOST = 1000
-"""Largest number of categories; text with more is a name, not a category."""
+"""Largest number of categories; text with more, or with values that rarely come back, is a name, not a category."""
 SHOWN = 5
 """Names or values that a warning lists."""
 
@@ -176,7 +176,7 @@ def _learnt(kind: str, values: Values, wanted: Sequence[str] | None) -> tuple[tu
         if given:
             made = f"missing on {len(values) - len(given)} of {len(values)} {kind}s"
         if given and len(given) == len(values):
-            made = _described_values(str(name), given)
+            made = _described_values(str(name), given, wanted is not None)
         if isinstance(made, Attribute):
             found.append(made)
         elif wanted is not None:
@@ -186,14 +186,17 @@ def _learnt(kind: str, values: Values, wanted: Sequence[str] | None) -> tuple[tu
     return tuple(found), ignored
 
 
-def _described_values(name: str, given: list[Any]) -> Attribute | str:
-    """Return how values are encoded, or what is wrong with them."""
+def _described_values(name: str, given: list[Any], chosen: bool) -> Attribute | str:
+    """Return how values are encoded, or what is wrong with them.
+
+    Text whose values rarely come back is a name, such as that of a person, unless the user has chosen the attribute.
+    """
     plain = [_plain(value) for value in given]
     kinds = {type(value) for value in plain}
     if kinds <= {str, bool} or (kinds == {int} and len(set(plain)) <= FEW):
         categories = sorted({(type(value).__name__, value) for value in plain})
-        if len(categories) > MOST:
-            return f"text with {len(categories):,} different values"
+        if len(categories) > (MOST if chosen else min(MOST, max(FEW, len(plain) // 2))):
+            return f"text with {len(categories):,} different values on {len(plain):,} places"
         return Attribute(name, "category", tuple(value for _, value in categories))
     if not kinds <= {int, float, list}:
         return f"neither numbers nor words, but {', '.join(sorted(kind.__name__ for kind in kinds))}"
