@@ -9,14 +9,15 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 AUDIT  := 2.10.1
-PINNED := --constraint requirements/torch.txt
+UV     := 0.13.7
+LOCKED := --quiet --require-hashes --no-deps
 
 # One thread per process is fastest for small graphs; several processes share the cores.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fuzz crash audit bench theory docs clean
+.PHONY: help run test check fuzz crash lock audit bench theory docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +27,7 @@ run: $(STAMPS)/runtime ## Train ERM and GOODFormer on a reduced GOOD-Motif, prin
 
 # Tests of HTML pages need a browser (Debian: apt install chromium) and are skipped without one.
 test: $(STAMPS)/dev ## Run the tests in two processes; make test ARGS="-k draw" selects some.
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: $(STAMPS)/dev ## Check style and types with ruff and mypy.
 	$(BIN)/ruff check .
@@ -39,10 +40,24 @@ fuzz: $(STAMPS)/dev ## Read thousands of random and damaged files; what fails is
 crash: $(STAMPS)/dev ## Kill commands, fill disks and flip bits; nothing may be lost or silently different.
 	$(BIN)/python -m lab.crash $(ARGS)
 
+# --universal writes the files of all platforms; then each common platform must find a wheel of every package.
+COMPILE := $(BIN)/uv pip compile --quiet --no-python-downloads --no-annotate --excludes requirements/unlocked.txt
+PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin x86_64-pc-windows-msvc
+lock: export MACOSX_DEPLOYMENT_TARGET = 14.0
+lock: $(STAMPS)/venv ## Write requirements/*.txt with hashes from requirements/*.in; needs the network.
+	$(PIP) install --quiet uv==$(UV)
+	for name in runtime dev docs; do \
+	  $(COMPILE) --universal --python-version 3.11.5 --generate-hashes --custom-compile-command "make lock" \
+	    requirements/$$name.in -o requirements/$$name.txt || exit 1; done
+	for platform in $(PLATFORMS); do for python in 3.11.5 3.12 3.13; do \
+	  $(COMPILE) --python-platform $$platform --python-version $$python --only-binary :all: \
+	    -c requirements/dev.txt -c requirements/docs.txt requirements/dev.in requirements/docs.in > /dev/null \
+	    || exit 1; done; done
+
 audit: $(STAMPS)/venv ## Compare the pinned packages with known vulnerabilities; needs the network.
 	$(PIP) install --quiet pip-audit==$(AUDIT)
 	$(BIN)/python -m pip_audit --strict --no-deps --disable-pip \
-	  $(foreach file,torch runtime dev,--requirement requirements/$(file).txt) $(ARGS) \
+	  $(foreach file,torch dev docs,--requirement requirements/$(file).txt) $(ARGS) \
 	  || { echo "pip-audit found a vulnerability, or its service cannot be reached (see above)." >&2; exit 1; }
 
 bench: $(STAMPS)/runtime ## Measure speed and memory; write benchmarks/latest.json and docs/benchmarks.md.
@@ -58,6 +73,7 @@ docs: $(STAMPS)/docs ## Compute the tables from results/ and build the documenta
 	$(BIN)/goodformer reproduce --verdicts docs/verdicts.md
 	$(BIN)/goodformer uncertainty --records results/sureness.jsonl --write docs/uncertainty.md
 	$(BIN)/python -m lab.notebooks examples/*.ipynb --pages docs
+	$(BIN)/python -m benchmarks.cost --page docs/cluster.md
 	$(BIN)/zensical build --clean
 	$(BIN)/goodformer report results/*.jsonl -o site/runs.html
 
@@ -71,20 +87,18 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/torch: requirements/torch.txt | $(STAMPS)/venv
+# torch comes last: what it needs is then there, with hashes.
+$(STAMPS)/runtime: requirements/runtime.txt requirements/torch.txt pyproject.toml | $(STAMPS)/venv
+	$(PIP) install $(LOCKED) --requirement requirements/runtime.txt
 	$(PIP) install --quiet --requirement requirements/torch.txt
-	@touch $@
-
-$(STAMPS)/runtime: requirements/runtime.txt pyproject.toml $(STAMPS)/torch
-	$(PIP) install --quiet $(PINNED) --requirement requirements/runtime.txt
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@$(BIN)/goodformer methods > /dev/null  # fills the catalogue of settings, so that later commands start fast
 	@touch $@
 
 $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
-	$(PIP) install --quiet $(PINNED) --requirement requirements/dev.txt
+	$(PIP) install $(LOCKED) --requirement requirements/dev.txt
 	@touch $@
 
 $(STAMPS)/docs: requirements/docs.txt $(STAMPS)/runtime
-	$(PIP) install --quiet $(PINNED) --requirement requirements/docs.txt
+	$(PIP) install $(LOCKED) --requirement requirements/docs.txt
 	@touch $@

@@ -1,43 +1,100 @@
 """Exported models give the answers of the package, computed by onnxruntime."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 
-from goodformer import FittedModel, GraphClassifier, InputError, cli
+from goodformer import FittedModel, GraphClassifier, GraphRegressor, InputError, cli
+from goodformer.batch import Batch
 from goodformer.export import export_onnx, inputs
-from tests.apply.molecules import molecules
+from tests.apply.molecules import molecules, untrained
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-FAST = {"settings": {"model.dim": 16, "model.layers": 2}, "epochs": 1, "split": "random"}
+SMALL = {"model.dim": 16, "model.trunk_layers": 1, "model.encoder_layers": 1, "model.encoder_dim": 8}
+LONG = "C" * 70 + "C[N+](=O)[O-]"
+"""A molecule larger than any that a model is traced with."""
+
+
+def check_answers(model: FittedModel, path: Path, answer: str = "probabilities") -> onnxruntime.InferenceSession:
+    """Compare answers for batches of several sizes, with small and large molecules and single atoms."""
+    smiles, session = molecules()[0], onnxruntime.InferenceSession(path)
+    batches: Sequence[Sequence[str]] = (smiles[:1], ["C"], ["C", "O"], [LONG], ["[Na+].[Cl-]", LONG, *smiles[::17]])
+    for some in batches:
+        expected = model.predict(list(some))
+        logits, answers = session.run(["logits", answer], inputs(model, list(some)))
+        assert np.abs(logits - expected.logits.numpy()).max() < 1e-5
+        assert np.abs(answers - getattr(expected, answer).numpy()).max() < 1e-5
+        if len(some) > 2:
+            assert np.ptp(logits) > 1e-3  # the answers differ, so that equality says something
+    return session
 
 
 def test_an_exported_model_gives_the_same_answers(tmp_path: Path) -> None:
     smiles, labels = molecules()
-    GraphClassifier("erm", "gin-vn", **FAST).fit(smiles, labels).save(tmp_path / "model")
+    settings = {"model.dim": 16, "model.layers": 2}
+    GraphClassifier("erm", "gin-vn", settings=settings, epochs=1, split="random").fit(smiles, labels).save(
+        tmp_path / "model"
+    )
     assert cli.run(["export", str(tmp_path / "model"), "--quiet"]) == 0
     path = tmp_path / "model" / "model.onnx"
-    model, session = FittedModel.load(tmp_path / "model"), onnxruntime.InferenceSession(path)
-    for some in (smiles[:1], ["C"], smiles[:50]):
-        expected = model.predict(some)
-        logits, probabilities = session.run(None, inputs(model, some))
-        assert np.abs(logits - expected.logits.numpy()).max() < 1e-5
-        assert np.abs(probabilities - expected.probabilities.numpy()).max() < 1e-5
-        if len(some) > 1:
-            assert np.ptp(probabilities) > 1e-3
+    session = check_answers(FittedModel.load(tmp_path / "model"), path)
+    assert [one.name for one in session.get_inputs()] == ["x", "edge_index", "edge_attr", "batch", "ptr"]
     (entry,) = (one.value for one in onnx.load(path).metadata_props if one.key == "goodformer")
     assert json.loads(entry)["classes"] == {"label": ["0", "1"]}
 
 
-def test_what_has_no_form_in_onnx_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_blend_gives_the_same_answers(tmp_path: Path) -> None:
     smiles, labels = molecules()
-    model = GraphClassifier("linear", split="random").fit(smiles, labels)
-    model.save(tmp_path / "linear")
-    assert cli.run(["export", str(tmp_path / "linear"), "--quiet"]) == 2
-    assert "method linear has no form in ONNX" in capsys.readouterr().err
+    model = GraphClassifier("blend", settings=SMALL, epochs=2, split="random").fit(smiles, labels).model_
+    assert {type(part).__name__ for part in model.method.parts} == {"GOODFormerMethod", "Forest", "Linear"}
+    assert not model.method.parts[0].model.mean_entropy.isnan().any()  # so that temperatures are searched
+    export_onnx(model, tmp_path / "blend.onnx")
+    check_answers(model, tmp_path / "blend.onnx")
+
+
+@pytest.mark.parametrize("method", ["forest", "linear"])
+@pytest.mark.parametrize("preset", ["default", "pairs"])
+def test_methods_on_counts_give_the_same_values(method: str, preset: str, tmp_path: Path) -> None:
+    smiles, _ = molecules()
+    values = [len(one) + 3.0 * ("N" in one) for one in smiles]
+    model = GraphRegressor(method, preset=preset, split="random").fit(smiles, values).model_
+    export_onnx(model, tmp_path / "values.onnx")
+    session = check_answers(model, tmp_path / "values.onnx", "values")
+    names = {"default": ["environments_2", "batch", "ptr"], "pairs": ["edge_index", "environments_2", "batch", "ptr"]}
+    assert [one.name for one in session.get_inputs() if one.name != "positions"] == names[preset]
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("erm", "gps"), ("erm", "graphormer"), ("erm", "exphormer"), ("gsat", "gin")]
+)
+def test_networks_give_the_same_answers(method: str, name: str, tmp_path: Path) -> None:
+    model = untrained(method, name, layers=1)
+    export_onnx(model, tmp_path / "network.onnx")
+    check_answers(model, tmp_path / "network.onnx")
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("goodformer", "goodformer"), ("erm", "gps"), ("erm", "graphormer"), ("erm", "exphormer")]
+)
+def test_positions_put_all_graphs_in_one_bucket_and_change_no_answer(method: str, name: str) -> None:
+    model = untrained(method, name)
+    ready = model.prepare(["C", LONG, *molecules()[0][:9]])
+    batch = ready.batch(range(len(ready)))
+    with torch.no_grad():
+        expected = model.method(batch)
+        padded = model.method(Batch(**vars(batch), positions=torch.arange(int(ready.sizes.max()) + 3)))
+    assert torch.allclose(padded, expected, atol=1e-10)
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    smiles, labels = molecules()
+    model: Any = GraphClassifier("linear", split="random").fit(smiles, labels)
     with pytest.raises(InputError, match=r"does not end with .onnx"):
         export_onnx(model.model_, tmp_path / "model.pt")

@@ -22,12 +22,20 @@ DATA = (".yaml", ".typed", ".html", ".css", ".js", ".j2", ".svg")
 PINNED = {"runtime": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
 
+def locked(name: str) -> dict[str, list[str]]:
+    """Every requirement of a file with its hashes."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", " ")
+    lines = [line.split(" --hash=") for line in text.splitlines() if line and not line.startswith("#")]
+    return {words[0].strip(): [word.strip() for word in words[1:]] for words in lines}
+
+
 def pins(name: str) -> dict[str, str]:
-    """Package and version of every line of a requirement file."""
-    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
-    entries = [line for line in lines if line and not line.startswith("#")]
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+]*", line) for line in entries)
-    return {_plain(line.partition("==")[0]): line.partition("==")[2] for line in entries}
+    """Package and version of every requirement of a file that holds on this machine."""
+    entries = [Requirement(line) for line in locked(name)]
+    for one in entries:
+        assert re.fullmatch(r"==[0-9][A-Za-z0-9.+]*", str(one.specifier))
+    here = [one for one in entries if one.marker is None or one.marker.evaluate()]
+    return {_plain(one.name): str(one.specifier)[2:] for one in here}
 
 
 def _plain(name: str) -> str:
@@ -36,9 +44,31 @@ def _plain(name: str) -> str:
 
 @pytest.mark.parametrize("name", PINNED)
 def test_everything_declared_is_pinned(name: str) -> None:
-    pinned = pins(name) | pins("torch")
+    pinned = pins(name if name in ("runtime", "docs") else "dev") | pins("torch")
     declared = {_plain(re.match(r"[A-Za-z0-9._-]+", line)[0]) for line in PINNED[name]}  # type: ignore[index]
     assert declared <= set(pinned)
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev", "docs"])
+def test_every_pinned_file_has_its_hash(name: str) -> None:
+    found, asked = locked(name), (ROOT / "requirements" / f"{name}.in").read_text().splitlines()
+    assert len(found) > 50
+    for line, hashes in found.items():
+        assert hashes, line
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes), line
+    assert "torch" not in pins(name)  # one version of it has several builds
+    tops = {line.partition("==")[0]: line.partition("==")[2] for line in asked if "==" in line}
+    assert {_plain(package): version for package, version in tops.items()}.items() <= pins(name).items()
+    assert pins("runtime").items() <= pins(name).items()
+
+
+def test_make_installs_nothing_without_hashes_but_torch() -> None:
+    said = subprocess.run(["make", "-nB", "check", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    installs = [line for line in said.splitlines() if "pip" in line and " install " in line]
+    free = [line for line in installs if "--require-hashes" not in line]
+    assert len(installs) == 5
+    assert [line.split()[-1] for line in free] == ["requirements/torch.txt", "."]
+    assert "--no-deps" in free[1]
 
 
 def test_malicious_releases_of_lightning_are_never_installed() -> None:
@@ -77,7 +107,7 @@ def test_lazy_names_are_all_there() -> None:
         _ = goodformer.nonsense
 
 
-@pytest.mark.parametrize("target", ["run", "test", "check", "bench", "docs", "clean", "help"])
+@pytest.mark.parametrize("target", ["run", "test", "check", "lock", "audit", "bench", "docs", "clean", "help"])
 def test_make_targets(target: str) -> None:
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -57,12 +57,14 @@ class Batch:
     @property
     def num_graphs(self) -> int:
         """The number of graphs B."""
-        return len(self.ptr) - 1
+        starts: int = self.ptr.shape[0]
+        return starts - 1
 
     @property
     def num_nodes(self) -> int:
         """The number of nodes N."""
-        return len(self.batch)
+        nodes: int = self.batch.shape[0]
+        return nodes
 
     @property
     def num_edges(self) -> int:

@@ -20,23 +20,31 @@ from goodformer import files
 from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.methods.base import Method
-from goodformer.spec import Encoding
+from goodformer.limits import limit
+from goodformer.methods.base import Method, link
+from goodformer.models.goodformer import GOODFormer
+from goodformer.nn.encoder import NodeNoise
+from goodformer.nn.trees import Trees
 from goodformer.uncertainty.calibration import Scaling
 
-OUTPUTS = ("logits", "probabilities")
 INSTALL = "exporting needs onnx and onnxscript; install them with: pip install 'goodformer[onnx]'."
-DIMENSIONS = {"edge_index": {1: "edges"}, "edge_attr": {0: "edges"}, "ptr": {0: "starts"}}
+DIMENSIONS = {
+    "edge_index": {1: "edges"},
+    "edge_attr": {0: "edges"},
+    "ptr": {0: "starts"},
+    "positions": {0: "largest"},
+}
 """Dimensions that differ from batch to batch; those of other inputs are the nodes."""
 EXAMPLES = (
-    ((0, 1, 1, 2, 2, 0, 2, 3), (1, 0, 2, 1, 0, 2, 3, 2)),
-    ((0, 1, 1, 2, 2, 3, 3, 4), (1, 0, 2, 1, 3, 2, 4, 3)),
+    (4, (0, 1, 1, 2, 2, 0, 2, 3), (1, 0, 2, 1, 0, 2, 3, 2)),
+    (7, (0, 1, 1, 2, 2, 3, 3, 4), (1, 0, 2, 1, 3, 2, 4, 3)),
+    (3, (0, 1), (1, 0)),
 )
-"""Edges of the graphs of 4 and 6 nodes that a model is traced with."""
+"""Nodes and edges of the graphs that a model is traced with; all their numbers differ, so that none is confused."""
 
 
 class Exported(nn.Module):
-    """A method as a function of tensors: logits and calibrated probabilities (B, C).
+    """A method as a function of tensors: logits (B, C), and calibrated probabilities or measured values (B, C).
 
     Args:
         method: The method.
@@ -49,10 +57,24 @@ class Exported(nn.Module):
         self.method, self.names, self.scaling = method, tuple(names), scaling
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and probabilities."""
+        """Return logits, and probabilities or values."""
         logits = self.method(Batch(**dict(zip(self.names, tensors, strict=True))))
-        scaled = logits if self.scaling is None else self.scaling(logits)
-        return logits, scaled.softmax(-1) if self.method.task.kind == "multiclass" else scaled.sigmoid()
+        task = self.method.task
+        return logits, link(task, logits if self.scaling is None or task.measured else self.scaling(logits))
+
+
+class _Recorded(Batch):
+    """A batch that adds the names of the tensors that are read to a set."""
+
+    def __init__(self, batch: Batch, names: set[str]) -> None:
+        super().__init__(**vars(batch))
+        self.__dict__["_names"] = names
+
+    def __getattribute__(self, name: str) -> Any:
+        found = object.__getattribute__(self, name)
+        if isinstance(found, Tensor):
+            object.__getattribute__(self, "_names").add(name)
+        return found
 
 
 def inputs(model: FittedModel, graphs: Any) -> dict[str, NDArray[Any]]:
@@ -62,23 +84,31 @@ def inputs(model: FittedModel, graphs: Any) -> dict[str, NDArray[Any]]:
         model: The fitted model that was exported.
         graphs: SMILES, PyG or networkx graphs, or a `goodformer.data.graphs.GraphSet`.
     """
-    ready = model.prepare(graphs).in_precision(torch.float)
-    batch = ready.batch(range(len(ready)))
-    return {name: batch[name].numpy() for name in input_names(model)}
+    names, batch = input_names(model), _batch(model, graphs)
+    return {name: batch[name].numpy() for name in names}
 
 
 def input_names(model: FittedModel) -> list[str]:
-    """Return the names of the inputs in their order."""
-    edges = [] if model.features.edge.kind == "constant" else ["edge_attr"]
-    encodings = [Encoding.parse(text).attribute for text in model.method.encodings]
-    return ["x", "edge_index", *edges, *encodings, "batch", "ptr"]
+    """Return the names of the inputs that the prediction reads, in the order of a batch."""
+    batch, read = _batch(model, examples(model)), set[str]()
+    with torch.no_grad():
+        model.method(_Recorded(batch, read))
+    return [name for name in batch.keys() if name in read]  # noqa: SIM118 - a batch is no mapping
+
+
+def _batch(model: FittedModel, graphs: Any) -> Batch:
+    """Return graphs as one batch with the encodings of a model and the positions of its largest graph."""
+    ready = model.prepare(graphs)
+    batch = ready.batch(range(len(ready)))
+    batch["positions"] = torch.arange(int(ready.sizes.max()))
+    return batch
 
 
 def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
-    """Write a fitted model as an ONNX file and check that it gives the same answers.
+    """Write a fitted model as an ONNX file, in double precision as predictions are.
 
     Args:
-        model: The fitted model. Models with attention and methods that are fitted at once cannot be exported.
+        model: The fitted model.
         path: The file, which ends with ``.onnx``.
 
     Returns:
@@ -87,15 +117,15 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
     place = Path(path)
     if place.suffix != ".onnx":
         raise InputError(f"{place} does not end with .onnx; rename it.")
-    check_exportable(model)
     try:
         import onnx  # noqa: F401
         import onnxscript  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise InputError(INSTALL) from None
     names, feed = input_names(model), inputs(model, examples(model))
+    outputs = ("logits", "values" if model.task.measured else "probabilities")
     scaling = None if model.uncertainty is None else model.uncertainty.scaling
-    method = model.as_trained(deepcopy(model.method)).eval()
+    method = _without_choices(deepcopy(model.method)).eval()
     dynamic = tuple(dict.fromkeys(DIMENSIONS.get(name, {0: "nodes"}), torch.export.Dim.DYNAMIC) for name in names)
     tensors = tuple(torch.from_numpy(feed[name]) for name in names)
     with _quiet():
@@ -105,38 +135,41 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
                 tensors,
                 dynamo=True,
                 input_names=names,
-                output_names=list(OUTPUTS),
+                output_names=list(outputs),
                 dynamic_shapes=(dynamic,),
                 verbose=False,
             )
         except Exception as error:  # the exporter raises anything
             raise InputError(
                 f"{model.file.method['name']} on {model.file.model['name']} cannot be exported to ONNX "
-                f"({_reason(error)}); use goodformer predict, or fit erm on gin."
+                f"({_reason(error)}); use goodformer predict, or fit another method."
             ) from None
     assert program is not None
-    about = {"classes": model.classes, "outputs": OUTPUTS, "inputs": names, "method": model.file.method["name"]}
+    about = {"classes": model.classes, "outputs": outputs, "inputs": names, "method": model.file.method["name"]}
     program.model.metadata_props["goodformer"] = json.dumps(about)
     files.make_folder(place.parent)
     files.write(place, lambda part: program.save(str(part)))
     return {**about, "file": str(place)}
 
 
-def check_exportable(model: FittedModel) -> None:
-    """Raise an error for methods and models whose operations depend on the values of a graph."""
-    method = model.method
-    if method.at_once or model.members > 1:
-        raise InputError(
-            f"method {model.file.method['name']} has no form in ONNX; use goodformer predict, or fit erm on gin."
-        )
+def _without_choices(method: Method) -> Method:
+    """Settle what a method otherwise decides by looking at values: depth of trees, rows of noise, temperatures."""
+    for module in method.modules():
+        if isinstance(module, Trees):
+            module.fixed_depth = module.depth()
+        elif isinstance(module, NodeNoise):
+            module.rows(limit("attention"))
+        elif isinstance(module, GOODFormer) and bool(module.mean_entropy.isnan().any()):
+            module.solver = "none"
+    return method
 
 
 def examples(model: FittedModel) -> list[Any]:
-    """Return two small graphs with the features of a model."""
+    """Return small graphs with the features of a model."""
     from torch_geometric.data import Data
 
     made = []
-    for edges, nodes in zip(EXAMPLES, (4, 6), strict=True):
+    for nodes, *edges in EXAMPLES:
         index = torch.tensor(edges)
         values = {}
         for name, spec, rows in (("x", model.features.node, nodes), ("edge_attr", model.features.edge, index.shape[1])):

@@ -125,7 +125,7 @@ def check_output(out: str | Path, what: str, *inputs: str | Path) -> None:
     for source in map(Path, inputs):
         if place.exists() and source.exists() and place.samefile(source):
             raise InputError(f"the {what} would overwrite the input file {source}; choose another output file.")
-    for folder in place.absolute().resolve().parents:
+    for folder in real(place).parents:
         if any(all((folder / name).exists() for name in names) for names in KEPT):
             raise InputError(f"{out} is inside {folder}, which holds a model or a run; choose a file elsewhere.")
 
@@ -212,6 +212,11 @@ def read_lines(path: Path, advice: str = OURS) -> list[dict[str, Any]]:
         return []
     lines = read_text(path).split("\n")
     return [parsed(f"{path} line {number}", line, advice) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def real(path: str | Path) -> Path:
+    """Return the absolute path behind symbolic links; a loop of links, on which ``Path.resolve`` fails, stays."""
+    return Path(os.path.realpath(path))
 
 
 def make_folder(path: Path) -> None:

@@ -165,6 +165,7 @@ def _catalogue() -> dict[str, dict[str, Description]]:
     path = files.cache_folder() / "catalogue" / f"{sources_key()}.json"
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # missing or damaged
         found = json.loads(path.read_text(encoding="utf-8"))
+        found = files.unsealed(found, path) if files.CHECKSUM in found else {}
         return {
             one.kind: {name: Description.from_json(found[one.kind][name]) for name in one._own} for one in registries
         }
@@ -172,7 +173,7 @@ def _catalogue() -> dict[str, dict[str, Description]]:
     with suppress(OSError, InputError):  # the cache cannot be written
         path.parent.mkdir(parents=True, exist_ok=True)
         plain = {kind: {name: one.to_json() for name, one in known.items()} for kind, known in fresh.items()}
-        files.write_text(path, json.dumps(plain))
+        files.write_text(path, json.dumps(files.sealed(plain)))
         for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
             old.unlink(missing_ok=True)
     return fresh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from goodformer.apply.parts import predict_parts
 from goodformer.apply.predict import predict_file
 from goodformer.cli import run as command
-from goodformer.errors import InputError
+from goodformer.errors import CannotWrite, InputError
 from goodformer.fitted import FittedModel
 from tests.apply.molecules import FITTED
 
@@ -103,3 +104,39 @@ def test_files_that_have_no_parts_are_refused(tmp_path: Path, model: FittedModel
     for name, fact in (("graphs.jsonl", "in parts"), ("none.csv", "not found"), ("empty.csv", "no rows")):
         with pytest.raises(InputError, match=fact):
             predict_parts(model, tmp_path / name, tmp_path / "out")
+
+
+def test_a_second_process_and_damaged_notes(tmp_path: Path) -> None:
+    """Another process is refused while one predicts; a damaged line costs one part, which is predicted again."""
+    model, table, out = FittedModel.open(FITTED), FITTED / "new.csv", tmp_path / "out"
+    refused: list[str] = []
+
+    def intrude(rows: int) -> None:
+        with pytest.raises(InputError, match="another process is predicting") as caught:
+            predict_parts(model, table, out, size=4)
+        refused.append(str(caught.value))
+
+    first = predict_parts(model, table, out, size=4, watch=intrude)
+    assert len(refused) == first["parts"] == 4
+    lines = (out / "parts.jsonl").read_text().splitlines()
+    (out / "parts.jsonl").write_text("\n".join([lines[0].replace('"rows": 4', '"rows": 5'), *lines[1:]]) + "\n")
+    again = predict_parts(model, table, out, size=4)
+    assert (again["rows"], again["outside"], again["continued"]) == (13, first["outside"], 9)
+    assert [json.loads(line)["rows"] for line in (out / "parts.jsonl").read_text().splitlines()] == [4, 4, 1, 4]
+
+
+def test_a_full_disk_is_one_sentence_and_the_parts_go_on(tmp_path: Path) -> None:
+    """The real error of the system: files may not grow beyond a size."""
+    model, table, out = FittedModel.open(FITTED), FITTED / "new.csv", tmp_path / "out"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in (40, 150, 600):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            with pytest.raises(CannotWrite):
+                predict_parts(model, table, out, size=2)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    predict_parts(model, table, out, size=2)
+    predict_parts(model, table, tmp_path / "whole", size=2)
+    for path in (tmp_path / "whole").glob("part-*"):
+        assert (out / path.name).read_bytes() == path.read_bytes()

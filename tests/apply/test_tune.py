@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from goodformer import GraphClassifier, InputError, cli
 from goodformer.apply import tune as room
 from goodformer.apply.fit import OwnFile, configure_fit
 from goodformer.config.presets import configure
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.config.search import read_preset, search_space, setting_names, value_of
-from goodformer.engine.store import Run
+from goodformer.engine.run import train
+from goodformer.engine.store import AlreadyTrained, Run
 from goodformer.engine.training import TrainingDiverged
+from goodformer.errors import CannotWrite
 from goodformer.methods import METHODS
 from tests.apply.molecules import molecules, write_table
 
@@ -93,24 +98,112 @@ def test_two_processes_share_a_search(search: room.Search, tmp_path: Path, monke
     assert len({json.dumps(one["settings"], sort_keys=True) for one in report["best"]}) == 4
 
 
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, CannotWrite, SystemExit])
 def test_a_stopped_trial_is_continued_and_what_is_done_is_kept(
-    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reason: type[BaseException], search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A stopped search ends as one that was never stopped: the trial keeps its number and its settings."""
     seen: list[Mapping[str, Any]] = []
 
     def stopped(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
         seen.append(settings)
+        report(1, 0.5)
         if len(seen) == 3:
-            raise KeyboardInterrupt
+            raise reason
         return parabola(settings, lambda epoch, score: None, search)
 
     monkeypatch.setattr(room, "objective", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        room.tune(search, tmp_path, 5)
-    assert json.loads((tmp_path / "search.json").read_text())["trials"] == 2
-    assert read_preset(tmp_path / "best.yaml")[0] == "erm"
-    assert room.tune(search, tmp_path, 5)["trials"] == 5
+    with pytest.raises(reason):
+        room.tune(search, tmp_path / "one", 5)
+    assert json.loads((tmp_path / "one" / "search.json").read_text())["trials"] == 2
+    assert read_preset(tmp_path / "one" / "best.yaml")[0] == "erm"
+    report = room.tune(search, tmp_path / "one", 5)
     assert seen[3] == seen[2]
+    assert sorted(one["trial"] for one in report["best"]) == [1, 2, 3, 4, 5]
+    whole = room.tune(search, tmp_path / "two", 5)
+    assert [one["settings"] for one in report["best"]] == [one["settings"] for one in whole["best"]]
+
+
+def test_a_killed_process_leaves_its_trial_to_the_next(
+    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two values of a trial: the others are drawn as if nothing had happened."""
+    monkeypatch.setattr(room, "objective", parabola)
+    whole = room.tune(search, tmp_path / "whole", 3)
+    suggest, count = room.suggest, [0]
+
+    def dying(*words: Any) -> Any:
+        count[0] += 1
+        if count[0] == len(search.space()) * 2 + 3:
+            os._exit(9)
+        return suggest(*words)
+
+    if (process := os.fork()) == 0:
+        try:
+            room.suggest = dying  # type: ignore[assignment]
+            room.tune(search, tmp_path / "killed", 3)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+    report = room.tune(search, tmp_path / "killed", 3)
+    assert {**report, "folder": ""} == {**whole, "folder": ""}
+
+
+def test_a_run_of_another_process_is_waited_for(
+    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def busy(settings: Mapping[str, Any], report: room.Reporter, search: room.Search) -> float:
+        calls.append(1)
+        if len(calls) < 3:
+            raise AlreadyTrained("it is already being trained.")
+        return parabola(settings, report, search)
+
+    monkeypatch.setattr(room, "objective", busy)
+    monkeypatch.setattr(room, "PATIENCE", 0.01)
+    assert room.tune(search, tmp_path, 1)["trials"] == 1
+    assert len(calls) == 3
+
+
+def test_trials_of_other_places_are_judged_pruned_and_scored(search: room.Search, tmp_path: Path) -> None:
+    """A place that trains in this process, epoch by epoch: stopped, diverged and finished runs end up in the study."""
+    asked: list[RunConfig] = []
+
+    def spread(
+        root: Path, ask: room.Ask, judge: room.Judge, hardware: Hardware, load: Any
+    ) -> Generator[room.Ended, None, None]:
+        while (config := ask()) is not None:
+            asked.append(config)
+            if len(asked) == 2:
+                yield config, room.DIVERGED, None
+                continue
+            run = train(config, root, hardware, load(config))
+            stop = any(judge(config, run.epochs[:epoch]) for epoch in range(1, 9))
+            yield config, room.STOPPED if stop else "finished", None
+
+    short = replace(search, overrides=("training.epochs=8", "model.dim=8"))
+    report = room.tune(short, tmp_path, 8, spread=spread)
+    assert report["trials"] == len(asked) == 8
+    assert report["pruned"] + len(report["best"]) == 8
+    assert report["pruned"] >= 1
+    for one in report["best"]:
+        summary = Run(tmp_path / "runs" / one["run"]).summary or {}
+        assert one["score"] == summary["splits"]["val"]["rocauc"]
+        assert one["epochs"] == 8
+    assert len(list((tmp_path / "runs").iterdir())) == len({one["run"] for one in report["best"]})
+
+
+def test_a_failure_elsewhere_is_one_sentence_and_the_others_are_continued(search: room.Search, tmp_path: Path) -> None:
+    def failing(root: Path, ask: room.Ask, *_: Any) -> Generator[room.Ended, None, None]:
+        first, _ = ask(), ask()
+        assert first is not None
+        yield first, "failed", "its worker was lost."
+
+    with pytest.raises(InputError, match="its worker was lost"):
+        room.tune(search, tmp_path, 3, spread=failing)
+    states = [trial.state.name for trial in room.open_study(search, tmp_path / "study.log")[0].get_trials()]
+    assert states == ["FAIL", "RUNNING"]
 
 
 def test_a_diverging_trial_is_pruned(search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

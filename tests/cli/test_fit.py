@@ -20,6 +20,7 @@ from goodformer import cli
 from goodformer.apply.card import card
 from goodformer.apply.fit import fresh_folder
 from goodformer.cli.fit import _show
+from goodformer.config.members import member_name
 from goodformer.data.splits.split import Split
 from goodformer.fitted import FittedModel
 from goodformer.spec import SPLIT_NAMES, SPLITS, split_names
@@ -345,7 +346,15 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
     answer = command("fit", "mine.csv", "--method", "blend", "--model", "gin", *settings, *words)
     assert answer.code == 0, answer.err
     report = json.loads(Path("model/report.json").read_text())
-    assert [one["method"] for one in report["members"]] == ["erm", "forest", "linear"]
+    assert [member_name(one) for one in report["members"]] == [
+        "erm",
+        "forest",
+        "linear",
+        "forest:pairs",
+        "linear:pairs",
+    ]
+    plain = next(one for one in report["members"] if member_name(one) == "forest")
+    assert report["baseline"]["rows"]["forest"]["run"] == plain["run"]
     assert report["members"][0]["weight"] < 0.5  # one epoch is nothing beside a forest and a linear model
     assert report["splits"]["test"]["rocauc"] > 0.95
     shown = command("explain", "model", "mine.csv", "-o", "why", "--count", "3", "--json")

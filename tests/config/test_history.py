@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.config.history import ADDED, REMOVED, RENAMED, current, hashed
+from goodformer.config.history import ADDED, AT_ONCE, REMOVED, RENAMED, current, hashed
 from goodformer.config.presets import configure
 from goodformer.config.run import PARTS, RunConfig, TrainingConfig
 from goodformer.errors import InputError
+from goodformer.methods import METHODS
 
 RECORDS = sorted(Path(__file__, "../../../results").resolve().glob("*.jsonl"))
 
@@ -86,3 +87,7 @@ def test_the_tables_name_settings_that_exist() -> None:
 def test_other_parts_are_left_alone() -> None:
     erm = {"name": "erm", "variant_gradient": 1.0}
     assert current("method", erm) == hashed("method", erm) == erm
+
+
+def test_methods_that_are_fitted_at_once_are_listed() -> None:
+    assert {name for name in METHODS if METHODS[name].at_once} == AT_ONCE

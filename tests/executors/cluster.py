@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -18,31 +19,71 @@ STORE = 80 * 2**20
 QUICK = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 2000,
+    "health_check_timeout_ms": 20_000,
     "health_check_failure_threshold": 3,
 }
-"""Notices the death of a node within seconds, not within a minute."""
+"""Notices the death of a node within seconds, not within a minute, and is patient with one that is slow to answer."""
+
+
+@dataclass
+class Nodes:
+    """A cluster and its two nodes.
+
+    Attributes:
+        cluster: The cluster.
+        nodes: The nodes with a CPU.
+    """
+
+    cluster: Any
+    nodes: list[Any]
+
+    @property
+    def address(self) -> str:
+        """Address of the cluster."""
+        return str(self.cluster.address)
+
+    def add(self) -> None:
+        """Add a node with one CPU."""
+        self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=STORE, wait=False))
+
+    def kill_one(self) -> None:
+        """Kill a node and all its processes at once."""
+        self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
+
+    def complete(self) -> None:
+        """Add what is missing of two nodes."""
+        while len(self.nodes) < 2:
+            self.add()
+        self.cluster.wait_for_nodes(120)
 
 
 @contextmanager
-def two_nodes() -> Iterator[tuple[Any, list[Any]]]:
-    """Start a cluster and connect to it; yield it with its two nodes. No process of it is left afterwards."""
+def two_nodes() -> Iterator[Nodes]:
+    """Start a cluster and connect to it. No process of it is left afterwards."""
     ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'goodformer[dist]'")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
     place = tempfile.mkdtemp(prefix="gf-")  # sockets need short paths
-    cluster = Cluster()
+    os.mkdir(f"{place}/ray")
+    nodes, patch = Nodes(Cluster(), []), pytest.MonkeyPatch()
+    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    patch.setenv("RAY_TMPDIR", place)  # Ray notes the address of the cluster there
+    patch.setenv("RAY_worker_niceness", "0")  # by default 15: on a busy machine, workers would hardly run
     try:
-        cluster.add_node(
-            num_cpus=0, object_store_memory=STORE, include_dashboard=False, temp_dir=place, _system_config=QUICK
+        nodes.cluster.add_node(
+            num_cpus=0,
+            object_store_memory=STORE,
+            include_dashboard=False,
+            temp_dir=f"{place}/ray",
+            _system_config=QUICK,
         )
-        nodes = [cluster.add_node(num_cpus=1, object_store_memory=STORE) for _ in range(2)]
-        ray.init(cluster.address, logging_level="ERROR", log_to_driver=False)
-        yield cluster, nodes
+        nodes.complete()
+        ray.init(nodes.address, logging_level="ERROR", log_to_driver=False)
+        yield nodes
     finally:
         ray.shutdown()
-        cluster.shutdown()
+        nodes.cluster.shutdown()
+        patch.undo()
         left = wait_for_end(place)
         for process in left:
             process.kill()

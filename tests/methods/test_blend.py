@@ -159,8 +159,9 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
     again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
     assert again.id == config.id
     assert blend_of(member_configs(config)[0], members=2).id == config.id
-    forest = member_configs(config)[-2]
+    forest, _, pairs, _ = member_configs(config)[2:]
     assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
+    assert (forest.model["pairs"], pairs.model["table"], pairs.model["pairs"]) == (0, 0, 2048)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +172,7 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
         ("method.wieght=1", "wieght"),
         ("method.members=0", "0"),
         ("method.others=[tree]", "tree"),
+        ("method.others=[blend]", "blend"),
     ],
 )
 def test_what_no_member_can_be_is_refused(override: str, words: str) -> None:

@@ -11,6 +11,7 @@ from rdkit import Chem
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from scipy.stats import spearmanr
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
 from torch_geometric.data import Batch
 
 from goodformer.data.graphs import GraphSet
@@ -160,3 +161,34 @@ def test_means_and_deviations_of_continuous_features_are_columns() -> None:
 def test_another_model_is_refused() -> None:
     with pytest.raises(InputError, match="use it with model fingerprint"):
         Forest(GIN(FEATURES, dim=8), BINARY)
+
+
+@pytest.mark.parametrize("kind", [Forest, Linear])
+@pytest.mark.parametrize("columns", [{"table": 0, "pairs": 128}, {"table": 128, "pairs": 128}])
+def test_pairs_of_nodes_are_counted_and_explained(
+    graphs: GraphSet, kind: type[CountMethod], columns: dict[str, int]
+) -> None:
+    method = kind(Fingerprint(FEATURES, **columns), BINARY)
+    method.fit([whole(graphs)], seed=0)
+    method.eval()
+    data = whole(graphs)
+    counts = method.model.counts(data)
+    pairs = counts[:, columns["table"] :]
+    sizes = data.ptr.diff()
+    assert torch.all(pairs.sum(1) <= sizes * (sizes - 1) / 2)
+    assert torch.all(pairs.sum(1) >= data.ptr.diff() - 1)  # the molecules are connected
+    np.testing.assert_array_less(0.9, roc_auc_score(LABELS, method(data)[:, 0].detach()))
+    direction = torch.ones(len(sizes), 1).to(counts)
+    _, terms = method.contributions(counts, direction)
+    scores = method.model.spread(data, terms.to(counts))
+    in_graph = torch.zeros(len(sizes)).index_add(0, data.batch[data.edge_index[0]], scores.float()) / 2
+    there = (terms.float() * (counts > 0)).sum(1)  # columns that the graph lacks belong to no edge
+    torch.testing.assert_close(in_graph, there, atol=1e-4, rtol=1e-3)
+    ones = torch.ones(data.edge_index.shape[1])
+    torch.testing.assert_close(method.weighted_logits(data, ones), method(data))
+    assert not torch.allclose(method.weighted_logits(data, ones / 2), method(data))
+
+
+def test_a_fingerprint_that_counts_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="table or pairs"):
+        Fingerprint(FEATURES, table=0)

@@ -39,7 +39,7 @@ def test_the_layer_is_its_equation() -> None:
     data, layer = batch(), ExphormerLayer(16, 4, norm="layer", p=0.0, aggregation="sum")
     layout, edges = Layout(data), torch.randn(data.num_edges, 16)
     h, virtual, kinds = torch.randn(data.num_nodes, 16), torch.randn(12, 16), torch.randn(6, 16)
-    connections = connect(layout, expander_edges(layout, data.x, 2), 2, edges)
+    connections = connect(layout, expander_edges(layout, data.x, 2)[0], 2, edges)
     got, states = layer(h, virtual, layout, connections, kinds, None)
     a = layer.attention(torch.cat((h, virtual)), connections, kinds)
     both = layer.norm_local(h + layer.local(h, layout, edges)) + layer.norm_attention(h + a[: len(h)])
@@ -52,7 +52,7 @@ def sees(model: Exphormer, graph: nx.Graph) -> set[int]:
     data, other = plain(graph), plain(graph)
     other.x[0] = 1.0001  # too little for another colour, and so for another expander
     assert torch.equal(
-        expander_edges(Layout(data), data.x, model.cycles), expander_edges(Layout(other), other.x, model.cycles)
+        expander_edges(Layout(data), data.x, model.cycles)[0], expander_edges(Layout(other), other.x, model.cycles)[0]
     )
     changed = (model.double()(_double(data)) - model(_double(other))).abs().sum(1) > 1e-13
     return set(torch.where(changed)[0].tolist())

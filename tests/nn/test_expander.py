@@ -24,7 +24,7 @@ def several() -> list[nx.Graph]:
 
 
 def expander(layout: Layout, cycles: int, **settings: int) -> Tensor:
-    return expander_edges(layout, torch.ones(layout.num_nodes, 1), cycles, **settings)
+    return expander_edges(layout, torch.ones(layout.num_nodes, 1), cycles, **settings)[0]
 
 
 def matrices(layout: Layout, edges: Tensor) -> list[np.ndarray]:
@@ -102,6 +102,6 @@ def test_expanders_move_along_when_nodes_are_renumbered() -> None:
     graph = graphs((25,))[0]
     order = torch.randperm(25, generator=torch.Generator().manual_seed(3))
     one, two = (Batch.from_data_list([part]) for part in (graph, relabelled(graph, order)))
-    first = expander_edges(Layout(one), one.x, 3)
-    second = expander_edges(Layout(two), two.x, 3)
+    first = expander_edges(Layout(one), one.x, 3)[0]
+    second = expander_edges(Layout(two), two.x, 3)[0]
     assert sorted(map(tuple, first.T.tolist())) == sorted(map(tuple, order[second].T.tolist()))

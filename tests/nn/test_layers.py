@@ -315,7 +315,7 @@ def test_evaluation_noise_depends_on_the_graph_alone() -> None:
         assert torch.equal(noise(Layout(alone), alone.x), expected[together.batch == g])
     assert torch.equal(noise(Layout(together), together.x), expected)
     wide = batch((700,), p=0.005)
-    assert torch.equal(NodeNoise(6).eval()._rows(300)[:256], noise._rows(10)[:256])
+    assert torch.equal(NodeNoise(6).eval().rows(300)[:256], noise.rows(10)[:256])
     assert noise(Layout(wide), wide.x).shape == (700, 6)
     assert not torch.equal(noise.train()(Layout(together), together.x), noise(Layout(together), together.x))
 

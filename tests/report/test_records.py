@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from goodformer import files
 from goodformer.config.presets import configure
 from goodformer.errors import InputError
-from goodformer.report.records import clock_of, mean_of, read_records, records_by_id
+from goodformer.report.records import clock_of, finished, known_records, mean_of, read_records, records_by_id
 
 
 def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:
@@ -57,3 +58,26 @@ def test_cpu_seconds_count_if_the_cpu_computed(known: dict[str, Any], cpu: bool)
     clock = clock_of([{"processor_seconds_per_epoch": 1.0, **known}])
     assert clock == ("processor_seconds_per_epoch" if cpu else "seconds_per_epoch")
     assert clock_of([]) == clock_of([{"processor_seconds_per_epoch": 1.0}, {}]) == "seconds_per_epoch"
+
+
+def test_a_method_fitted_at_once_has_one_result_under_all_budgets(tmp_path: Path) -> None:
+    """Their ids differ, because records keep their ids, but the record of one is found for the other."""
+    esol = {"name": "esol"}
+    short = {
+        name: configure(esol, name, budget="compare", overrides=["training.epochs=3"]) for name in ("forest", "erm")
+    }
+    full = {name: configure(esol, name) for name in ("forest", "erm")}
+    other_seed, other_trees = full["forest"].with_seed(1), configure(esol, "forest", overrides=["method.trees=7"])
+    lines = [{"id": config.id, "config": config.to_dict(), "ood_test": 1.5} for config in short.values()]
+    (tmp_path / "short.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = known_records([tmp_path], [*full.values(), other_seed, other_trees])
+    assert short["forest"].id != full["forest"].id
+    assert found[full["forest"].id]["ood_test"] == 1.5
+    assert not {full["erm"].id, other_seed.id, other_trees.id} & found.keys()
+
+    folder = tmp_path / "runs" / short["forest"].folder_name
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(short["forest"].to_dict()))
+    assert finished(full.values(), tmp_path / "runs") == []
+    (folder / "summary.json").write_text(json.dumps(files.sealed({"id": short["forest"].id, "ood_test": 2.5})))
+    assert [run.folder for run in finished([*full.values(), other_seed], tmp_path / "runs")] == [folder]

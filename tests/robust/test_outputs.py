@@ -42,6 +42,27 @@ def test_explanations_do_not_go_into_a_model_or_a_run(model: Path, finished: Run
     assert command("predict", model, "mine.csv", "-o", model.parent).code == 2
 
 
+def test_parts_and_searches_do_not_go_into_a_model(model: Path, command: Command) -> None:  # noqa: F811
+    kept = {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()}
+    for words in (
+        ["predict", model, "mine.csv", "-o", model / "parts"],
+        ["tune", "mine.csv", "-t", "nitro", "-o", model],
+    ):
+        answer = command(*words)
+        assert answer.code == 2
+        assert "holds a model or a run" in answer.err
+    assert {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()} == kept
+
+
+def test_a_loop_of_links_gives_no_traceback(model: Path, command: Command) -> None:  # noqa: F811
+    loop = model.parent / "loop.csv"
+    loop.symlink_to(loop)
+    answer = command("predict", model, "loop.csv", "-o", "answers.csv")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert command("predict", model, "mine.csv", "-o", "loop.csv").code in (0, 2)
+    assert command("predict", model, "loop.csv", "-o", "parts").code == 2
+
+
 def test_another_model_is_replaced_only_when_asked(tmp_path: Path, command: Command) -> None:  # noqa: F811
     write_table(tmp_path / "mine.csv")
     fit = ["fit", "mine.csv", *QUICK, "-o", "model"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from goodformer.config.members import member_name
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
@@ -42,7 +43,7 @@ def fit_baselines(
         one that is best on OOD validation, or on ID validation if the metric is not defined there.
     """
     metric, rows = benchmark.task.metric, {}
-    members = {one["method"]: member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
+    members = {member_name(one): member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
     quiet = (hardware or Hardware()).model_copy(update={"progress": False, "tensorboard": False})
     for name in BASELINES:
         if name == config.method["name"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from goodformer.config.members import member_name
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
 from goodformer.spec import METRIC_NAMES, split_names
@@ -77,7 +78,7 @@ def _metrics(report: Mapping[str, Any]) -> str:
     rule = describe_selection(report["selection"], report["splits"], metric, names)
     chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}."
     if members := report.get("members"):
-        each = ", ".join(f"{one['method']} seed {one['seed']} ({one['weight']:.2f})" for one in members)
+        each = ", ".join(f"{member_name(one)} seed {one['seed']} ({one['weight']:.2f})" for one in members)
         chosen = f"Members and their weights, learnt on {names['val']}: {each}."
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "used for"]
     others = f" Baselines on the same rows: {' and '.join(baselines)}." if baselines else " No baseline was fitted."

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from goodformer import files
 from goodformer.apply.predict import BLOCK, LISTED, Answers, Further, Watch, _same, fresh_names, notes_on
@@ -25,6 +28,7 @@ ROWS = 16_384
 FORMAT = "goodformer parts 1"
 ABOUT, DONE = "prediction.json", "parts.jsonl"
 """What is predicted, and one line per finished part."""
+LOCK = ".lock"
 ROW = "row"
 """Column of the number of a row in the table, counted from 1."""
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
@@ -56,7 +60,8 @@ class Predictor:
         count = len(columns[self.smiles])
         (row,) = fresh_names([ROW], columns)
         numbered = {row: list(range(first + 1, first + count + 1)), **columns}
-        with tempfile.TemporaryDirectory(prefix="goodformer-") as scratch:
+        room = Path(tempfile.gettempdir())
+        with files.writing(room), tempfile.TemporaryDirectory(prefix="goodformer-") as scratch:
             path = Path(scratch) / f"part{self.suffix}"
             with Answers(self.model, path, self.level) as answers:
                 for start in range(0, count, BLOCK):
@@ -107,6 +112,7 @@ def predict_parts(
     """
     place, folder, start = Path(path), Path(out), time.perf_counter()
     form = form_of(place)
+    files.check_output(folder / ABOUT, "answers", path)
     if form not in (*TABLES, SMI, PARQUET):
         known = ", ".join((*TABLES, SMI, PARQUET))
         raise InputError(f"{path} cannot be predicted in parts; give a table ({known}), or a file as output.")
@@ -114,8 +120,6 @@ def predict_parts(
         raise InputError(f"file {path} not found; give a table ({', '.join((*TABLES, SMI, PARQUET))}).")
     suffix = PARQUET if form == PARQUET else ".csv"
     more = Further(model, neighbours, explain)
-    done = _opened(folder, {**_same(model, path, level, smiles, BLOCK), **more.settings, "part": size})
-    continued = sum(counts["rows"] for counts in done.values())
     column = smiles or model.smiles or "smiles"
     total = 0
 
@@ -130,12 +134,12 @@ def predict_parts(
                 number, total = number + 1, total + len(texts)
 
     types = parquet_types(place) if form == PARQUET else {}
-    finished = continued
-    with (folder / DONE).open("a", encoding="utf-8") as notes:
+    same = {**_same(model, path, level, smiles, BLOCK), **more.settings, "part": size}
+    with _opened(folder, same) as done:
+        finished = continued = sum(counts["rows"] for counts in done.values())
         for number, content, counts in each(Predictor(model, column, level, suffix, types, more), parts()):
             files.write_bytes(folder / f"part-{number:06d}{suffix}", content)
-            notes.write(json.dumps({"part": number, **counts}) + "\n")
-            notes.flush()
+            _note(folder / DONE, {"part": number, **counts})
             done[number] = counts
             finished += counts["rows"]
             if watch:
@@ -162,26 +166,51 @@ def predict_parts(
     }
 
 
-def _opened(folder: Path, same: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """Make the folder, or check that an earlier call of the same prediction made it; return its finished parts."""
+def _note(path: Path, line: dict[str, Any]) -> None:
+    """Add a line to the list of finished parts."""
+    with files.writing(path), path.open("a", encoding="utf-8") as notes:
+        notes.write(json.dumps(files.sealed(line)) + "\n")
+        notes.flush()
+        os.fsync(notes.fileno())
+
+
+@contextmanager
+def _opened(folder: Path, same: dict[str, Any]) -> Iterator[dict[int, dict[str, Any]]]:
+    """Yield the finished parts of a folder, which is made or must be of the same prediction; keep other processes out.
+
+    A part whose line is damaged, or the cut last line of a killed process, is predicted again.
+    """
     about = json.loads(json.dumps({"format": FORMAT, **same}))
-    if not (folder / ABOUT).is_file():
-        if folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"the folder {folder} holds other files; name a file or a new folder for the answers.")
-        files.make_folder(folder)
-        files.write_json(folder / ABOUT, about)
-        return {}
-    if files.read_json(folder / ABOUT) != about:
-        raise InputError(
-            f"{folder} holds the answers of another model, table or option; choose another folder or remove this one."
-        )
-    done = {}
-    lines = files.read_text(folder / DONE).splitlines() if (folder / DONE).exists() else []
-    for line in lines:
-        with suppress(ValueError, KeyError, TypeError):  # the last line of a killed process may be cut
-            counts = json.loads(line)
-            number = int(counts.pop("part"))
-            if any(folder.glob(f"part-{number:06d}.*")):
-                done[number] = counts
-    files.write_lines(folder / DONE, [{"part": number, **counts} for number, counts in done.items()])
-    return done
+    if not (folder / ABOUT).is_file() and folder.is_dir() and any(one.name != LOCK for one in folder.iterdir()):
+        raise InputError(f"the folder {folder} holds other files; name a file or a new folder for the answers.")
+    files.make_folder(folder)
+    lock = FileLock(folder / LOCK)
+    with files.writing(folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            busy = f"another process is predicting into {folder}; wait for it, or choose another folder."
+            raise InputError(busy) from None
+    try:
+        files.sweep(folder)
+        if not (folder / ABOUT).is_file():
+            files.write_json(folder / ABOUT, about)
+        elif files.read_json(folder / ABOUT) != about:
+            raise InputError(
+                f"{folder} holds the answers of another model, table or option; choose another folder or remove this "
+                "one."
+            )
+        done: dict[int, dict[str, Any]] = {}
+        text = (folder / DONE).read_bytes().decode(errors="replace") if (folder / DONE).is_file() else ""
+        for line in text.splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                counts = dict(files.unsealed(files.parsed(folder / DONE, line), folder / DONE))
+                number = int(counts.pop("part"))
+                if any(folder.glob(f"part-{number:06d}.*")):
+                    done[number] = counts
+        files.write_lines(folder / DONE, [files.sealed({"part": number, **one}) for number, one in done.items()])
+        yield done
+    finally:
+        with suppress(OSError):
+            (folder / LOCK).unlink(missing_ok=True)
+        lock.release()

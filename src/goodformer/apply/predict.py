@@ -113,7 +113,7 @@ def _same(model: FittedModel, path: str | Path, level: float | None, smiles: str
         "weights": model.file.sha256 or secrets.token_hex(),  # a model that is not saved is not known again
         "reading": [smiles or model.smiles, model.standardise, model.reader],
         "classes": model.classes,
-        "input": [str(place.resolve()), *file],
+        "input": [str(files.real(place)), *file],
         "level": level,
         "block": size,
     }

@@ -1,15 +1,17 @@
 """Search for the settings of a method on a user's file, judged on the split that selects epochs.
 
 A search is an Optuna study in a folder, so it can be stopped and continued, and several processes can work on one
-search. The test splits take no part in it.
+search. A trial is a run. The trial of a process that has ended, however it ended, is continued by the next one: it
+keeps its number and its settings, and its run goes on from the last epoch. The test splits take no part in a search.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,23 +25,38 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.readers.values import counted
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
+from goodformer.engine.store import AlreadyTrained, Run
 from goodformer.engine.training import TrainingDiverged
-from goodformer.errors import InputError
+from goodformer.errors import CannotWrite, InputError
 from goodformer.spec import LOWER_IS_BETTER, METRIC_NAMES, SPLIT_NAMES
 
 if TYPE_CHECKING:
     import optuna
+
+    from goodformer.apply.journal import Journal
 
 STUDY, BEST, REPORT, PICTURE, RUNS = "study.log", "best.yaml", "search.json", "search.png", "runs"
 """Files of a search in its folder, and the folder of its runs."""
 NAME = "goodformer"
 STARTUP = 5
 """Finished trials before the first one is pruned."""
-INTERRUPTED, CONTINUES, DIVERGED = "interrupted", "continues", "diverged"
-"""Attributes of trials: stopped by the user, the trial that is continued, and the loss was not finite."""
+WORKER, DIVERGED = "worker", "diverged"
+"""Attributes of trials: the process that works on it, and that the loss was not finite."""
+PATIENCE = 1.0
+"""Seconds between two looks at a run that another process is training."""
+STOPPED = "stopped"
+"""What `Spread` says of a run that the search has stopped, and of one whose loss was not finite `DIVERGED`."""
 Reporter = Callable[[int, float], None]
 """Called with the number of an epoch and its validation score; what it raises ends the trial."""
 Watch = Callable[[str], None]
+Ask = Callable[[], RunConfig | None]
+"""Returns the next run to train, None if there is none for now."""
+Judge = Callable[[RunConfig, Sequence[Mapping[str, Any]]], bool]
+"""Called with the epochs of a run so far; returns whether to stop it."""
+Ended = tuple[RunConfig, str, str | None]
+"""A run that has ended, how (finished, stopped, diverged or failed), and a sentence on why it failed."""
+Spread = Callable[[Path, Ask, Judge, Hardware, Callable[[RunConfig], Any]], Generator[Ended, None, None]]
+"""Trains runs elsewhere and yields each that has ended, see `goodformer.executors.spread`."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +105,9 @@ def loaded(source: OwnFile) -> Benchmark:
 
 
 def objective(settings: Mapping[str, Any], report: Reporter, search: Search) -> float:
-    """Train one run and return its score on the split that selects the epoch, at the selected epoch.
+    """Train one run in this process and return its score on the split that selects the epoch, at the selected epoch.
 
-    A plain function of values that can be pickled, so that any executor can call it. A run that was stopped before
-    continues from its last epoch.
+    A run that was stopped before continues from its last epoch.
 
     Args:
         settings: Values of the settings that are varied, by names such as ``training.learning_rate``.
@@ -99,16 +115,26 @@ def objective(settings: Mapping[str, Any], report: Reporter, search: Search) -> 
         search: What is tuned.
     """
     config, benchmark, reported = search.config(settings), loaded(search.source), 0
-    split, metric = judged_by(config), benchmark.task.metric
 
     def after_epoch(epochs: Sequence[Mapping[str, Any]]) -> None:
         nonlocal reported
         new, reported = epochs[reported:], len(epochs)
-        for epoch in new:
-            if (score := epoch[split].get(metric)) is not None:
-                report(epoch["epoch"], score)
+        for number, score in scores(new, config, benchmark):
+            report(number, score)
 
-    run = train(config, search.runs, search.hardware, benchmark, after_epoch)
+    return score_of(train(config, search.runs, search.hardware, benchmark, after_epoch), benchmark)
+
+
+def scores(epochs: Sequence[Mapping[str, Any]], config: RunConfig, benchmark: Benchmark) -> Iterator[tuple[int, float]]:
+    """Yield number and validation score of the epochs that have one."""
+    for epoch in epochs:
+        if (score := epoch[judged_by(config)].get(benchmark.task.metric)) is not None:
+            yield epoch["epoch"], score
+
+
+def score_of(run: Run, benchmark: Benchmark) -> float:
+    """Return the validation score of a finished run."""
+    split, metric = judged_by(run.config), benchmark.task.metric
     score = (run.summary or {})["splits"][split].get(metric)
     if score is None:
         raise InputError(
@@ -122,7 +148,9 @@ def judged_by(config: RunConfig) -> str:
     return RULES[config.training.selection] or "val"
 
 
-def tune(search: Search, out: str | Path, trials: int = 30, watch: Watch | None = None) -> dict[str, Any]:
+def tune(
+    search: Search, out: str | Path, trials: int = 30, watch: Watch | None = None, spread: Spread | None = None
+) -> dict[str, Any]:
     """Search until a study has so many finished trials, and write the best settings found.
 
     Args:
@@ -130,106 +158,201 @@ def tune(search: Search, out: str | Path, trials: int = 30, watch: Watch | None 
         out: Folder of the search. A search that is there and has the same task is continued.
         trials: Finished trials of the whole search, those of earlier calls and of other processes included.
         watch: Called with a sentence after every trial.
+        spread: Trains many runs at a time elsewhere; by default this process trains one after the other.
 
     Returns:
         The content of ``search.json``: the best trials, the importance of each setting, and the files.
     """
     folder = Path(out)
+    files.check_output(folder / STUDY, "trials")
     search = replace(search, runs=folder / RUNS)
     config = search.config()
     check_splits(config, loaded(search.source))
     space = search.space()
     files.make_folder(folder)
-    study = open_study(search, folder / STUDY)
-    _enqueue(study, config, space)
+    study, journal = open_study(search, folder / STUDY)
+    with journal.lock:
+        if not study.get_trials(deepcopy=False):  # the first trial is the preset itself
+            own = {name: value_of(config, name) for name in space}
+            study.enqueue_trial({name: value for name, value in own.items() if space[name].holds(value)})
     try:
-        while len(finished(study)) < trials:
-            _one_trial(study, search, space, config.training.epochs, watch)
+        with journal.worker() as worker:
+            desk = Desk(study, journal, worker, search, space, config.training.epochs, watch)
+            while len(finished(study)) < trials:
+                desk.work_here() if spread is None else desk.work_elsewhere(spread, trials)
     finally:  # also if the user stops the search
         report = summarise(study, search, folder, space)
     return report
 
 
-def open_study(search: Search, path: Path) -> optuna.Study:
-    """Return the study in a file, which is made if it is missing; refuse one of another task."""
+def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
+    """Return the study in a file, which is made if it is missing, and its journal; refuse one of another task."""
     try:
         import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
+
+        from goodformer.apply.journal import ADVICE, Journal
     except ImportError:
         raise InputError("the search needs Optuna; install it with: pip install 'goodformer[tune]'.") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     metric = loaded(search.source).task.metric
     task = {**search.source.dataset, "method": search.method, "model": search.model, "preset": str(search.preset)}
     task = json.loads(json.dumps({**task, "set": list(search.overrides), "seed": search.seed}))
+    journal = Journal(path)
     try:
-        with files.writing(path):
-            study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(path))),
-                pruner=optuna.pruners.MedianPruner(STARTUP, max(search.config().training.epochs // 10, 1)),
-                study_name=NAME,
-                direction="minimize" if metric in LOWER_IS_BETTER else "maximize",
-                load_if_exists=True,
-            )
-        known = study.user_attrs.get("task", task)
+        study = optuna.create_study(
+            storage=optuna.storages.JournalStorage(journal),
+            pruner=optuna.pruners.MedianPruner(STARTUP, max(search.config().training.epochs // 10, 1)),
+            study_name=NAME,
+            direction="minimize" if metric in LOWER_IS_BETTER else "maximize",
+            load_if_exists=True,
+        )
+        known = study.user_attrs.get("task")
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path} is damaged; restore it, or choose another folder.") from None
+        raise InputError(f"{path} is damaged; {ADVICE}.") from None
+    if known is None:
+        study.set_user_attr("task", known := task)
     if known != task:
         other = ", ".join(sorted(name for name in task if known.get(name) != task[name]))
         raise InputError(
             f"{path.parent} holds a search with other settings ({other}); choose another folder, or repeat its command."
         )
-    study.set_user_attr("task", task)
-    return study
+    return study, journal
 
 
-def _enqueue(study: optuna.Study, config: RunConfig, space: Mapping[str, Range]) -> None:
-    """Plan the first trial, which is the preset itself, and those that a user stopped."""
-    waiting = [trial.user_attrs.get(CONTINUES) for trial in study.get_trials(deepcopy=False)]
-    if not waiting:
-        own = {name: value_of(config, name) for name in space}
-        study.enqueue_trial({name: value for name, value in own.items() if space[name].holds(value)})
-    for trial in study.get_trials(deepcopy=False):
-        if trial.user_attrs.get(INTERRUPTED) and trial.number not in waiting:
-            study.enqueue_trial(trial.params, user_attrs={CONTINUES: trial.number})
+@dataclass(frozen=True)
+class Desk:
+    """Where a process works on a search: it takes trials, has their runs trained, and tells the study how they ended.
 
+    Attributes:
+        study: The study.
+        journal: Its file.
+        worker: Name of this process in the study.
+        search: What is tuned.
+        space: What is varied.
+        epochs: Epochs of a run that is not pruned.
+        watch: Called with a sentence after every trial.
+    """
 
-def _one_trial(
-    study: optuna.Study, search: Search, space: Mapping[str, Range], epochs: int, watch: Watch | None
-) -> None:
-    """Run one trial and tell the study how it ended."""
-    from optuna import TrialPruned
-    from optuna.samplers import TPESampler
-    from optuna.trial import TrialState
+    study: optuna.Study
+    journal: Journal
+    worker: str
+    search: Search
+    space: Mapping[str, Range]
+    epochs: int
+    watch: Watch | None = None
 
-    trial = study.ask()
-    # Every trial has its own seed: one process repeats itself, and two that share a study differ.
-    study.sampler = TPESampler(seed=1000 * search.seed + trial.number, constant_liar=True)
-    settings = {name: suggest(trial, name, one) for name, one in space.items()}
-    folder = search.runs / search.config(settings).folder_name
+    def take(self) -> tuple[optuna.Trial, RunConfig, dict[str, Any]]:
+        """Return a trial with its run and settings: one whose process has ended, else a new one."""
+        from optuna.samplers import TPESampler
+        from optuna.trial import Trial, TrialState
 
-    def report(epoch: int, score: float) -> None:
-        trial.report(score, epoch)
-        if epoch < epochs and trial.should_prune():
-            raise TrialPruned
+        with self.journal.lock:
+            running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            left = [one for one in running if not self.journal.alive(str(one.user_attrs.get(WORKER)))]
+            trial = Trial(self.study, left[0]._trial_id) if left else self.study.ask()
+            trial.set_user_attr(WORKER, self.worker)
+        settings = {}
+        for place, (name, one) in enumerate(self.space.items()):
+            # Every value has its own seed: a process that is killed between two of them repeats itself, and two
+            # processes that share a study differ.
+            seed = (1000 * self.search.seed + trial.number) * 100 + place
+            self.study.sampler = TPESampler(seed=seed % 2**32, constant_liar=True)
+            settings[name] = suggest(trial, name, one)
+        return trial, self.search.config(settings), settings
 
-    try:
-        score = objective(settings, report, search)
-    except (TrialPruned, TrainingDiverged) as reason:
-        if isinstance(reason, TrainingDiverged):
+    def work_here(self) -> None:
+        """Complete one trial in this process."""
+        from optuna import TrialPruned
+
+        trial, config, settings = self.take()
+
+        def report(epoch: int, score: float) -> None:
+            self.report(trial, {epoch: score})
+            if epoch < self.epochs and trial.should_prune():
+                raise TrialPruned
+
+        while True:
+            try:
+                return self.note_score(trial, config, objective(settings, report, self.search))
+            except AlreadyTrained:  # another process has a trial with the same settings
+                time.sleep(PATIENCE)
+            except (TrialPruned, TrainingDiverged) as reason:
+                return self.note_pruned(trial, config, isinstance(reason, TrainingDiverged))
+            except CannotWrite:  # the trial goes on when there is room again
+                raise
+            except Exception:
+                self.note_failure(trial)
+                raise
+
+    def work_elsewhere(self, spread: Spread, trials: int) -> None:
+        """Complete trials, several at a time, until the study has so many finished ones."""
+        benchmark = loaded(self.search.source)
+        flying: dict[str, list[optuna.Trial]] = {}  # two trials may have the same settings, and then one run
+
+        def ask() -> RunConfig | None:
+            while sum(map(len, flying.values())) + len(finished(self.study)) < trials:
+                trial, config, _ = self.take()
+                flying.setdefault(config.id, []).append(trial)
+                if len(flying[config.id]) == 1:
+                    return config
+            return None
+
+        def judge(config: RunConfig, epochs: Sequence[Mapping[str, Any]]) -> bool:
+            found = dict(scores(epochs, config, benchmark))
+            for trial in flying[config.id]:
+                self.report(trial, found)
+            return max(found, default=self.epochs) < self.epochs and all(
+                trial.should_prune() for trial in flying[config.id]
+            )
+
+        runs = spread(self.search.runs, ask, judge, self.search.hardware, lambda _: benchmark)
+        with closing(runs):
+            for config, how, why in runs:
+                for trial in flying.pop(config.id):
+                    if why is not None:
+                        self.note_failure(trial)
+                    elif how in (STOPPED, DIVERGED):
+                        self.note_pruned(trial, config, how == DIVERGED)
+                    else:
+                        run = Run(self.search.runs / config.folder_name)
+                        self.report(trial, dict(scores(run.epochs, config, benchmark)))
+                        self.note_score(trial, config, score_of(run, benchmark))
+                if why is not None:
+                    raise InputError(why)
+
+    def report(self, trial: optuna.Trial, found: Mapping[int, float]) -> None:
+        """Tell the study the scores of epochs that it does not know."""
+        known = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        for number in sorted(found.keys() - known):
+            trial.report(found[number], number)
+
+    def note_score(self, trial: optuna.Trial, config: RunConfig, score: float) -> None:
+        """Tell the study the score of a trial."""
+        trial.set_user_attr("run", config.folder_name)
+        self.study.tell(trial, score)
+        self._say(trial)
+
+    def note_pruned(self, trial: optuna.Trial, config: RunConfig, diverged: bool) -> None:
+        """Tell the study that a trial was pruned, and remove its run."""
+        from optuna.trial import TrialState
+
+        if diverged:
             trial.set_user_attr(DIVERGED, True)
-        study.tell(trial, state=TrialState.PRUNED)
-        shutil.rmtree(folder, ignore_errors=True)
-    except BaseException as reason:
-        if isinstance(reason, KeyboardInterrupt):
-            trial.set_user_attr(INTERRUPTED, True)
-        study.tell(trial, state=TrialState.FAIL)
-        raise
-    else:
-        trial.set_user_attr("run", folder.name)
-        study.tell(trial, score)
-    if watch:
-        watch(_told(study, trial.number, loaded(search.source).task.metric))
+        self.study.tell(trial, state=TrialState.PRUNED)
+        shutil.rmtree(self.search.runs / config.folder_name, ignore_errors=True)
+        self._say(trial)
+
+    def note_failure(self, trial: optuna.Trial) -> None:
+        """Tell the study that a trial has failed, so that it is not tried again."""
+        from optuna.trial import TrialState
+
+        self.study.tell(trial, state=TrialState.FAIL)
+
+    def _say(self, trial: optuna.Trial) -> None:
+        if self.watch:
+            self.watch(_told(self.study, trial.number, loaded(self.search.source).task.metric))
 
 
 def suggest(trial: optuna.Trial, name: str, one: Range) -> Any:

@@ -35,18 +35,16 @@ def command(
       goodformer export bace
       goodformer export bace --format onnx -o bace.onnx
 
-    The file reads a batch of graphs (goodformer.export.inputs makes the arrays) and returns logits and calibrated
-    probabilities. Message-passing models (gin, gin-vn) can be exported; graph transformers, forest, linear and blends
-    cannot. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
+    The file reads a batch of graphs (goodformer.export.inputs makes the arrays) and returns logits, and calibrated
+    probabilities or measured values. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
     """
     with output.working():
-        from goodformer.export import check_exportable, export_onnx
+        from goodformer.export import export_onnx
         from goodformer.fitted import FittedModel
 
         found = FittedModel.open(model, runs, weights)
-        check_exportable(found)
         if not quiet:
-            typer.echo(f"exporting {model}, which takes about half a minute ...", err=True)
+            typer.echo(f"exporting {model}, which takes about a minute ...", err=True)
         place = out or (Path(model) / "model.onnx" if Path(model).is_dir() else Path(f"{model}.onnx"))
         report = export_onnx(found, place)
     output.document(report) if as_json else _show(report)

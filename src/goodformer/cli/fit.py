@@ -41,7 +41,7 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="Method; see goodformer methods. auto is a blend of GOODFormer, a forest and a linear model for "
+            help="Method; see goodformer methods. auto is a blend of GOODFormer, forests and linear models for "
             "molecules and GOODFormer for other graphs."
         ),
     ] = "auto",
@@ -153,6 +153,7 @@ def _origin(report: dict[str, Any], split: str) -> str:
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
+    from goodformer.config.members import member_name
     from goodformer.data.readers.values import counted
     from goodformer.engine.selection import describe_selection
     from goodformer.spec import METRIC_NAMES, split_names
@@ -173,7 +174,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
     if members := report.get("members"):
-        each = ", ".join(f"{one['method']} seed {one['seed']} {one['weight']:.2f}" for one in members)
+        each = ", ".join(f"{member_name(one)} seed {one['seed']} {one['weight']:.2f}" for one in members)
         chosen = f"members and their weights: {each}"
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     if baselines:

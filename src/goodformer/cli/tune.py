@@ -35,6 +35,8 @@ def command(
     ] = None,
     device: options.Device = "cpu",
     threads: options.Threads = 1,
+    executor: options.Executor = "local",
+    address: options.Address = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -45,15 +47,23 @@ def command(
       goodformer tune bace.csv --target Class --split scaffold --trials 30 -o tuned
       goodformer tune bace.csv --target Class --method erm --model gin --trials 50 -o tuned-gin
       goodformer tune bace.csv --target Class --set model.dim=64 --epochs 20
+      goodformer tune bace.csv --target Class --trials 200 --executor ray --address auto
       goodformer fit bace.csv --target Class --split scaffold --preset-file tuned/best.yaml -o bace
 
     Trials are judged on OOD validation, the split that selects the epoch; test rows take no part. The first trial is
     the preset itself. A trial that is worse than the median of the others at the same epoch is pruned. Ctrl-C keeps
     what is done, and the same command continues. To use several cores, start the same command several times: the
-    processes share the search. Settings given by --set stay fixed. Needs Optuna (goodformer[tune]).
+    processes share the search. With --executor ray, as many trials run at a time as fit on the cluster. Settings given
+    by --set stay fixed. Needs Optuna (goodformer[tune]).
     """
     watch = output.teller(quiet)
     with output.working():
+        from goodformer import executors
+        from goodformer.errors import InputError
+
+        spread = executors.spread(executor, address)
+        if spread is not None and device != "cpu":
+            raise InputError(f"--executor ray trains on CPUs, not on {device}; leave --device out.")
         watch(f"reading {data} ...")
         from goodformer.apply.fit import OwnFile
         from goodformer.apply.tune import Search, tune
@@ -63,7 +73,7 @@ def command(
         source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise)
         hardware = Hardware(accelerator=device, threads=threads, progress=False, test_epochs=False)
         search = Search(source, method, model, preset, tuple(given), seed, hardware=hardware)
-        report = tune(search, out, trials, watch)
+        report = tune(search, out, trials, watch, spread)
     again = ["--smiles", smiles] if smiles != "smiles" else []
     again += [word for name, file in (("--val", val), ("--test", test)) if file for word in (name, str(file))]
     again += ["--split", split] if split != "auto" else []

@@ -41,6 +41,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         **_ENVIRONMENTS,
     },
     **{("model", name): _ENVIRONMENTS for name in ("gin", "gin-vn", "graphormer", "gps", "exphormer")},
+    ("model", "fingerprint"): {"pairs": 0, "reach": 10},
     ("method", "goodformer"): {"edge_score": "logits"},
     ("method", "dir"): {"generator": "network", "scorer": "mlp"},
     ("method", "ciga"): {"generator": "network", "scorer": "mlp"},
@@ -54,6 +55,9 @@ RENAMED: dict[tuple[str, str | None], dict[str, tuple[str, dict[Any, Any]]]] = {
     },
 }
 """Settings renamed later, by part and name: old name to new name, and each old value to its new one."""
+
+AT_ONCE = frozenset({"forest", "linear"})
+"""Methods that are fitted at once: of the settings of training, their results depend on the selection alone."""
 
 REMOVED: dict[tuple[str, str | None], dict[str, tuple[Any, str]]] = {
     ("training", None): {"batches": ("random", "attention now groups the graphs of a batch by size itself")},

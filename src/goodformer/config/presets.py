@@ -114,14 +114,12 @@ def member_configs(config: RunConfig) -> list[RunConfig]:
     """Return the runs of all members of a blend; none if the run is not a blend."""
     if not is_blend(config):
         return []
-    alike, chosen = alike_configs(config), f"training.selection={config.training.selection}"
-    return [
-        *alike,
-        *(
-            configure(config.dataset, name, budget=config.budget, seed=SEEDS * config.seed + number, overrides=[chosen])
-            for number, name in enumerate(config.method["others"], len(alike))
-        ),
-    ]
+    found, chosen = alike_configs(config), [f"training.selection={config.training.selection}"]
+    for member in config.method["others"]:
+        method, _, preset = member.partition(":")
+        seed = SEEDS * config.seed + len(found)
+        found.append(configure(config.dataset, method, None, preset or "default", config.budget, seed, chosen))
+    return found
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:

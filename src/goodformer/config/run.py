@@ -203,6 +203,19 @@ class RunConfig(Checked):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    @cached_property
+    def result_id(self) -> str:
+        """The id, or for a method that is fitted at once the same for all runs whose results are equal.
+
+        Budgets change settings of training, such as epochs, that these methods do not read; runs with other values have
+        ids of their own, because records keep their ids.
+        """
+        if self.method["name"] not in history.AT_ONCE:
+            return self.id
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        plain = TrainingConfig(epochs=1, selection=self.training.selection)
+        return RunConfig.model_construct(**{**fields, "training": plain}).id
+
     @property
     def folder_name(self) -> str:
         """Data set, shift, method, model, seed and id, readable in a list of folders."""

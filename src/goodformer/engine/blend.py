@@ -96,7 +96,10 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
         "members": [
             {
                 "run": one.folder.name,
-                **{name: summary.get(name) for name in ("method", "model", "seed", "selected_epoch", "epochs")},
+                **{
+                    name: summary.get(name)
+                    for name in ("method", "preset", "model", "seed", "selected_epoch", "epochs")
+                },
                 **{name: summary.get(name) for name in ("id_val", "ood_val", "id_test", "ood_test")},
                 "weight": round(weight, 6),
                 "temperature": round(temperature, 6),

@@ -39,6 +39,10 @@ Scores = dict[str, float | None]
 """Metrics by name; unknown ones are null."""
 
 
+class AlreadyTrained(InputError):
+    """A run that another process is training."""
+
+
 class EpochLine(BaseModel):
     """What a line of ``epochs.jsonl`` must hold; metrics of splits are further entries."""
 
@@ -222,7 +226,7 @@ class Run:
             except Timeout:
                 if not path.exists():  # its owner removed the folder
                     continue
-                raise InputError(
+                raise AlreadyTrained(
                     f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop "
                     "it first."
                 ) from None
@@ -321,7 +325,7 @@ def merge_lines(
     """
     files.make_folder(path.parent)
     # The lock lies elsewhere: beside a file that is under version control it would be in the way.
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(files.real(path))).hexdigest()[:16]
     with FileLock(Path(tempfile.gettempdir()) / f"goodformer-{name}.lock"):
         old = files.read_lines(path, "choose another file to add records to")
         check(path, old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from goodformer.executors.board import Watch
 
 EXECUTORS = ("local", "ray")
+Spread = Callable[..., Any]
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 JOBS = 2
 """Runs at a time on one machine, unless said otherwise."""
@@ -68,6 +70,21 @@ def each(executor: str = "local", threads: int = 1, address: str | None = None) 
         return ray.each(function, items, threads, address)
 
     return spread
+
+
+def spread(executor: str = "local", address: str | None = None) -> Spread | None:
+    """Return a function that trains runs elsewhere, see `goodformer.executors.ray.spread`; None for this machine.
+
+    Args:
+        executor: ``local`` or ``ray``.
+        address: Address of the Ray cluster.
+    """
+    check_executor(executor, address)
+    if executor == "local":
+        return None
+    from goodformer.executors import ray
+
+    return partial(ray.spread, address=address)
 
 
 def check_executor(executor: str, address: str | None) -> None:

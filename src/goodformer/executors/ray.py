@@ -14,7 +14,7 @@ import tempfile
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, Self
 import goodformer
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.engine import parcel
-from goodformer.engine.store import Run
+from goodformer.engine.store import AlreadyTrained, Run
 from goodformer.errors import InputError
 from goodformer.executors.board import Board, Watch, logged, terminable, uncut
 from goodformer.registry import VARIABLE as PLUGINS
@@ -38,6 +38,10 @@ Setup = dict[str, str]
 """What must be equal on all nodes: the version of this package and the plugins."""
 Label = tuple[str, int]
 """Id of a run and number of its attempt."""
+FINISHED, STOPPED, DIVERGED, FAILED = "finished", "stopped", "diverged", "failed"
+"""How a run ends; one whose loss is not finite has also failed, unless somebody cares for the difference."""
+Judge = Callable[[RunConfig, Sequence[dict[str, Any]]], bool]
+"""Called with the epochs of a run so far; returns whether to stop it."""
 
 
 @contextmanager
@@ -112,14 +116,65 @@ def complete(
     waiting = deque(board.unfinished)
     if not waiting:
         return {}
-    with connected(address) as ray, terminable(), Fleet(ray, board, threads, watch) as fleet:
+
+    def show() -> None:
+        if watch:
+            watch(board.status([flight.config for flight in fleet.flights.values()]))
+
+    def hardware(config: RunConfig) -> Hardware:
+        return Hardware(threads=threads, progress=False, test_epochs=uncut(config))
+
+    with connected(address) as ray, terminable(), Fleet(ray, root, threads, hardware) as fleet:
         while waiting or fleet.flights:
             board.jobs = jobs or capacity(ray, threads)
             while waiting and len(fleet.flights) < (jobs or board.jobs + 1):
                 fleet.start(waiting.popleft())
             fleet.forget_data(waiting)
-            fleet.advance()
+            for config, _, failure in fleet.advance():
+                board.note_end(config, failure)
+                show()
+            show()
     return board.failures
+
+
+def spread(
+    root: Path,
+    ask: Callable[[], RunConfig | None],
+    judge: Judge,
+    hardware: Hardware,
+    load: Callable[[RunConfig], Any],
+    address: str | None = None,
+) -> Generator[Ended, None, None]:
+    """Train runs that are known only one after the other, for example those of a search; yield each that has ended.
+
+    Args:
+        root: Folder of runs.
+        ask: Returns the next run, None if there is none for now. It is called while there is a free place.
+        judge: Called when epochs of a run have arrived; returns whether to stop it.
+        hardware: Of every run; its threads are the CPUs that a run takes of a node.
+        load: Returns the data of a run.
+        address: See `connected`.
+    """
+    later: list[RunConfig] = []
+    with (
+        connected(address) as ray,
+        terminable(),
+        Fleet(ray, root, hardware.threads, lambda _: hardware, load) as fleet,
+    ):
+        while True:
+            held, later = later, []
+            while len(fleet.flights) < capacity(ray, hardware.threads):
+                if (config := held.pop(0) if held else ask()) is None:
+                    break
+                try:
+                    fleet.start(config, wait=True)
+                except AlreadyTrained:  # by another search
+                    later.append(config)
+                    break
+            later += held
+            if not (fleet.flights or fleet.ended or later):
+                return
+            yield from fleet.advance(judge)
 
 
 @dataclass
@@ -141,19 +196,32 @@ class Flight:
     epochs: int = 0
 
 
+Ended = tuple[RunConfig, str, str | None]
+"""A run that has ended, how, and why it failed if it did."""
+
+
 class Fleet:
     """Runs in training on a Ray cluster.
 
     Args:
         ray: The module, connected.
-        board: Notes which runs have ended.
+        root: Folder of runs.
         threads: CPUs of each run.
-        watch: Called with the progress.
+        hardware: Returns how a run is computed.
+        load: Returns the data of a run.
     """
 
-    def __init__(self, ray: Any, board: Board, threads: int, watch: Watch | None) -> None:
-        self.ray, self.board, self.threads, self.watch = ray, board, threads, watch
+    def __init__(
+        self,
+        ray: Any,
+        root: Path,
+        threads: int,
+        hardware: Callable[[RunConfig], Hardware],
+        load: Callable[[RunConfig], Any] | None = None,
+    ) -> None:
+        self.ray, self.root, self.threads, self.hardware, self.load = ray, root, threads, hardware, load or _load
         self.flights: dict[Any, Flight] = {}
+        self.ended: list[Ended] = []
         self.data: dict[str, Any] = {}
         here = ray.get_runtime_context().get_node_id()
         strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
@@ -171,70 +239,98 @@ class Fleet:
             flight.lock.close()
         self.ray.kill(self.mailbox)
 
-    def start(self, config: RunConfig) -> None:
-        """Lock a run and send it, with what is there of it, to the cluster."""
-        run, flight = Run(self.board.root / config.folder_name), Flight(config, ExitStack())
+    def start(self, config: RunConfig, wait: bool = False) -> None:
+        """Lock a run and send it, with what is there of it, to the cluster; one that is finished has ended at once.
+
+        Args:
+            config: The run.
+            wait: Whether to raise `AlreadyTrained` if another process trains it; otherwise it has failed.
+        """
+        run, flight = Run(self.root / config.folder_name), Flight(config, ExitStack())
         try:
             flight.lock.enter_context(run.locked())
+            if run.finished:
+                self._end(flight, FINISHED)
+                return
             flight.epochs = len(run.epochs)
             self._launch(flight)
         except InputError as error:
-            self._end(flight, str(error))
+            if wait and isinstance(error, AlreadyTrained):
+                raise
+            self._end(flight, FAILED, str(error))
 
     def _launch(self, flight: Flight) -> None:
-        from goodformer.data import load_benchmark
-
         config, flight.attempt = flight.config, flight.attempt + 1
         if _key(config) not in self.data:
-            self.data[_key(config)] = self.ray.put(load_benchmark(**config.dataset))
-        hardware = Hardware(threads=self.threads, progress=False, test_epochs=uncut(config))
-        state = parcel.pack(self.board.root / config.folder_name)
+            self.data[_key(config)] = self.ray.put(self.load(config))
+        state = parcel.pack(self.root / config.folder_name)
         post = (self.mailbox, (config.id, flight.attempt), INTERVAL)
-        ref = self.train.remote(config.to_dict(), hardware.model_dump(), self.data[_key(config)], state, post, setup())
-        self.flights[ref] = flight
+        given = (config.to_dict(), self.hardware(config).model_dump(), self.data[_key(config)], state, post, setup())
+        self.flights[self.train.remote(*given)] = flight
 
     def forget_data(self, waiting: Iterable[RunConfig]) -> None:
         """Free the data that neither a run in training nor a waiting one needs."""
         needed = {_key(config) for config in (*waiting, *(flight.config for flight in self.flights.values()))}
         self.data = {key: ref for key, ref in self.data.items() if key in needed}
 
-    def advance(self) -> None:
-        """Wait a moment, put folders that have arrived in place, and note or repeat runs that have ended."""
+    def advance(self, judge: Judge | None = None) -> list[Ended]:
+        """Wait a moment, put folders that have arrived in place, and return the runs that have ended.
+
+        Args:
+            judge: Decides whether to stop a run of which new epochs have arrived.
+        """
         done, _ = self.ray.wait([*self.flights], timeout=PERIOD) if self.flights else ([], [])
-        current = {(flight.config.id, flight.attempt): flight for flight in self.flights.values()}
+        current = {(flight.config.id, flight.attempt): (ref, flight) for ref, flight in self.flights.items()}
         for label, content in self.ray.get(self.mailbox.take.remote()).items():
-            if (flight := current.get(label)) is not None:
-                run = Run(self.board.root / flight.config.folder_name)
-                parcel.receive(run.folder, content)
-                if len(run.epochs) > flight.epochs:
-                    flight.epochs, flight.lost = len(run.epochs), 0
+            if label in current:
+                self._receive(*current[label], content, judge)
         for ref in done:
-            self._land(ref, self.flights.pop(ref))
-        self._show()
+            if ref in self.flights:
+                self._land(ref, self.flights.pop(ref))
+        ended, self.ended = self.ended, []
+        return ended
+
+    def _receive(self, ref: Any, flight: Flight, content: bytes, judge: Judge | None) -> None:
+        """Put a folder that has arrived in place; stop its run if it is judged so."""
+        run = Run(self.root / flight.config.folder_name)
+        parcel.receive(run.folder, content)
+        epochs = run.epochs
+        if len(epochs) > flight.epochs:
+            flight.epochs, flight.lost = len(epochs), 0
+            if judge and not run.finished and judge(flight.config, epochs):
+                self.ray.cancel(ref, force=True)
+                del self.flights[ref]
+                self._end(flight, STOPPED)
 
     def _land(self, ref: Any, flight: Flight) -> None:
-        root, said, reason = self.board.root, "", None
+        said, reason, diverged = "", None, False
         try:
-            reason, said = self.ray.get(ref)
+            reason, said, diverged = self.ray.get(ref)
             why = "its folder did not arrive"
         except self.ray.exceptions.RayError as error:
             why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-        if reason or Run(root / flight.config.folder_name).finished:
-            self._end(flight, logged(flight.config, root, said, reason) if reason and said else reason)
+        if reason:
+            reason = logged(flight.config, self.root, said, reason) if said else reason
+            self._end(flight, DIVERGED if diverged else FAILED, reason)
+        elif Run(self.root / flight.config.folder_name).finished:
+            self._end(flight, FINISHED)
         elif flight.lost < LOST:
             flight.lost += 1
             self._launch(flight)
         else:
-            self._end(flight, f"its worker was lost {flight.lost + 1} times without a new epoch; the last time: {why}.")
+            lost = f"its worker was lost {flight.lost + 1} times without a new epoch; the last time: {why}."
+            self._end(flight, FAILED, lost)
 
-    def _end(self, flight: Flight, reason: str | None) -> None:
+    def _end(self, flight: Flight, how: str, why: str | None = None) -> None:
         flight.lock.close()
-        self.board.note_end(flight.config, reason)
-        self._show()
+        self.ended.append((flight.config, how, why))
 
-    def _show(self) -> None:
-        if self.watch:
-            self.watch(self.board.status([flight.config for flight in self.flights.values()]))
+
+def _load(config: RunConfig) -> Any:
+    """Return the data of a run."""
+    from goodformer.data import load_benchmark
+
+    return load_benchmark(**config.dataset)
 
 
 def _key(config: RunConfig) -> str:
@@ -265,8 +361,14 @@ def train_run(
     state: bytes | None,
     post: tuple[Any, Label, float],
     wanted: Setup,
-) -> tuple[str | None, str]:
-    """Train a run on this node, from the state that the caller has; return why it failed, if so, and its traceback."""
+) -> tuple[str | None, str, bool]:
+    """Train a run on this node, from the state that the caller has.
+
+    Returns:
+        Why it failed, if it did; its traceback, if the failure is no input error; and whether its loss was not finite.
+    """
+    from goodformer.engine.training import TrainingDiverged
+
     try:
         check_setup(wanted)
         import torch
@@ -282,10 +384,10 @@ def train_run(
             with Courier(folder, *post):
                 train(config, scratch, work, benchmark)
     except InputError as error:
-        return str(error), ""
+        return str(error), "", isinstance(error, TrainingDiverged)
     except Exception as error:
-        return f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc()
-    return None, ""
+        return f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc(), False
+    return None, "", False
 
 
 def setup() -> Setup:

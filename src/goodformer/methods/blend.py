@@ -28,11 +28,11 @@ class Blend(Method):
 
     For measured targets, the weighted mean is that of the members' values and t_k is 1.
 
-    Members are runs of one method with different seeds, and one run of each other method. Each is trained on its own;
-    temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score of an edge
-    is the weighted mean of the members' scores, standardised within each graph. The embedding holds those of all
-    members at unit length, times sqrt(w_k), so that squared distances are weighted means. The standard deviation of the
-    p_k is a domain signal.
+    Members are runs of one method with different seeds, and one run of each other method or preset. Each is trained on
+    its own; temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score
+    of an edge is the weighted mean of the members' scores, standardised within each graph. The embedding holds those of
+    all members at unit length, times sqrt(w_k), so that squared distances are weighted means. The standard deviation of
+    the p_k is a domain signal.
 
     Paper: Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles", 2017.
     Differs from the paper: weights and temperatures are learnt instead of equal, and there is no adversarial training.
@@ -44,7 +44,7 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages GOODFormer, a random forest and a linear model, weighted on validation graphs; what `fit` uses for "
+        "Averages GOODFormer, random forests and linear models, weighted on validation graphs; what `fit` uses for "
         "molecules."
     )
 
@@ -67,9 +67,9 @@ class Blend(Method):
         ] = 1,
         others: Annotated[
             list[str],
-            Computed("goodformer.methods.members:check_methods"),
-            Field(description="Further methods, one member each, under their own default settings."),
-        ] = ["forest", "linear"],  # noqa: B006 - never changed
+            Computed("goodformer.methods.members:check_members"),
+            Field(description="Further members, each a method under its own settings: method or method:preset."),
+        ] = ["forest", "linear", "forest:pairs", "linear:pairs"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),

@@ -24,7 +24,7 @@ STEPS = 1000
 
 
 class Linear(CountMethod):
-    """logits = W log(1 + c) + b, where c counts the local environments of a graph; W has an L2 penalty.
+    """logits = W log(1 + c) + b, where c counts the environments and pairs of a graph; W has an L2 penalty.
 
     The penalty is chosen by cross-validation within the training graphs. Whole training environments are left out at a
     time, so that the choice suits graphs from environments that training does not contain.
@@ -72,7 +72,7 @@ class Linear(CountMethod):
 
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Choose the penalty and fit the weights of all outputs."""
-        table = self.model.table
+        table = self.model.counted
         further = counts[:, table:].toarray().astype(float)
         centre, deviation = further.mean(0), further.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
@@ -92,7 +92,7 @@ class Linear(CountMethod):
 
     def _inputs(self, counts: Tensor) -> Tensor:
         """Return what the weights multiply, (B, F)."""
-        table = self.model.table
+        table = self.model.counted
         counts = counts.to(self.weight.dtype)
         return torch.cat((counts[:, :table].log1p(), (counts[:, table:] - self.centre) / self.scale), 1)
 

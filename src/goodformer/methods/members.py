@@ -21,9 +21,12 @@ def check_method(name: str, known: Mapping[str, Any]) -> str:
     return name
 
 
-def check_methods(names: Iterable[str], known: Mapping[str, Any]) -> list[str]:
-    """Return the names of further members, each once."""
-    return [check_method(name, known) for name in dict.fromkeys(names)]
+def check_members(names: Iterable[str], known: Mapping[str, Any]) -> list[str]:
+    """Return further members, each once: ``method`` or ``method:preset``."""
+    once = list(dict.fromkeys(names))
+    for name in once:
+        check_method(name.partition(":")[0], known)
+    return once
 
 
 def check_settings(lines: Iterable[str], known: Mapping[str, Any]) -> list[str]:

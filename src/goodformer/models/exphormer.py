@@ -61,8 +61,8 @@ class ExphormerLayer(nn.Module):
         """Return updated nodes (N, D) and virtual nodes (B * V, D)."""
         a = self.attention(torch.cat((h, virtual)), connections, kinds)
         local = self.norm_local(h + self.drop_local(self.local(h, layout, connections.edges, edge_weight)))
-        both = local + self.norm_attention(h + self.drop_attention(a[: len(h)]))
-        return self.norm_out(both + self.drop_ffn(self.ffn(both))), a[len(h) :]
+        both = local + self.norm_attention(h + self.drop_attention(a[: h.shape[0]]))
+        return self.norm_out(both + self.drop_ffn(self.ffn(both))), a[h.shape[0] :]
 
 
 class Exphormer(GraphModel):
@@ -119,8 +119,8 @@ class Exphormer(GraphModel):
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""
         layout, h = Layout(batch), self.nodes(batch)
-        expander = expander_edges(layout, batch.x, self.cycles, self.expander_seed)
-        connections = connect(layout, expander, len(self.start), self.edges(batch), edge_weight)
+        expander, there = expander_edges(layout, batch.x, self.cycles, self.expander_seed)
+        connections = connect(layout, expander, len(self.start), self.edges(batch), edge_weight, there)
         virtual = self.start.repeat(layout.num_graphs, 1)  # (B * V, D)
         for layer in self.layers:
             h, virtual = layer(h, virtual, layout, connections, self.kinds, edge_weight)

@@ -1,4 +1,4 @@
-"""Fingerprints: a graph as the counts of its local environments."""
+"""Fingerprints: a graph as the counts of its local environments and pairs of nodes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pydantic import Field
 from torch import Tensor
 
 from goodformer.batch import Batch
+from goodformer.errors import InputError
 from goodformer.models.base import GraphModel
-from goodformer.nn.fingerprint import Balls, count, fold, signs
+from goodformer.nn.fingerprint import Balls, Pairs, count, fold, signs
+from goodformer.nn.layout import Layout
 from goodformer.spec import Encoding, FeatureSpec
 
 
@@ -18,12 +20,15 @@ class Fingerprint(GraphModel):
     """c_k = number of environments whose code is k modulo the table size; h_v = sum over r of S[code of (v, r)].
 
     An environment is a node with everything up to r steps away, r = 0 .. radius. For molecules the counts are those of
-    the Morgan (ECFP) fingerprint, for other graphs those of the Weisfeiler-Lehman kernel. If node features are
-    continuous, their means and standard deviations over the nodes are further columns. S is a fixed matrix of signs,
-    so the readout, the sum over the nodes, is a random projection of the counts. Nothing is learned.
+    the Morgan (ECFP) fingerprint, for other graphs those of the Weisfeiler-Lehman kernel. Further columns count pairs
+    of nodes by their codes of radius 0 and the hops between them: atom pairs, or the shortest-path kernel. If node
+    features are continuous, their means and standard deviations over the nodes are the last columns. S is a fixed
+    matrix of signs, so the readout, the sum over the nodes, is a random projection of the environments. Nothing is
+    learned.
 
     Paper: Rogers & Hahn, "Extended-Connectivity Fingerprints", 2010; Shervashidze et al., "Weisfeiler-Lehman Graph
-    Kernels", 2011.
+    Kernels", 2011; Carhart et al., "Atom Pairs as Molecular Features", 1985; Borgwardt & Kriegel, "Shortest-Path
+    Kernels on Graphs", 2005.
     """
 
     in_words = (
@@ -37,46 +42,71 @@ class Fingerprint(GraphModel):
         *,
         radius: Annotated[int, Field(ge=1, le=6, description="Largest radius of an environment, in edges.")] = 2,
         table: Annotated[
-            int, Field(ge=16, le=1 << 20, description="Columns that the codes of environments are folded to.")
+            int,
+            Field(ge=0, le=1 << 20, description="Columns that the codes of environments are folded to; 0 for none."),
         ] = 2048,
+        pairs: Annotated[
+            int, Field(ge=0, le=1 << 20, description="Columns that the codes of node pairs are folded to; 0 for none.")
+        ] = 0,
+        reach: Annotated[int, Field(ge=1, le=100, description="Most hops between the two nodes of a pair.")] = 10,
         dim: Annotated[int, Field(ge=1, description="Width of the projection, which the domain score reads.")] = 64,
     ) -> None:
         super().__init__()
-        self.radius, self.table, self.dim = radius, table, dim
+        if table + pairs < 1:
+            raise InputError("a fingerprint without environments and pairs counts nothing; set table or pairs.")
+        self.radius, self.table, self.pairs, self.reach, self.dim = radius, table, pairs, reach, dim
         self.attribute = Encoding("environments", radius).attribute
         self.encodings = (f"environments:{radius}",)
         self.measured = len(spec.node.sizes) if spec.node.kind == "continuous" else 0
-        self.columns = table + 2 * self.measured
-        """Number of columns F of `counts`: the table, then means and standard deviations."""
+        self.counted = table + pairs
+        """Number of columns that count environments or pairs."""
+        self.columns = self.counted + 2 * self.measured
+        """Number of columns F of `counts`: those that count, then means and standard deviations."""
         self.register_buffer("signs", signs(self.columns, dim) / dim**0.5, persistent=False)
 
     def counts(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
-        """Return the columns of every graph (B, F); an environment counts the product of the weights of its edges."""
-        weight = None if edge_weight is None else self._balls(batch).weights(edge_weight, self.radius)
-        counted = count(self.slots(batch), batch.batch, batch.num_graphs, self.table, weight).to(self.signs)
+        """Return the columns of every graph (B, F).
+
+        An environment counts the product of the weights of its edges, and a pair that of a shortest path.
+        """
+        graphs, found = batch.num_graphs, []
+        if self.table:
+            weight = None if edge_weight is None else self._balls(batch).weights(edge_weight, self.radius)
+            found.append(count(self.slots(batch), batch.batch, graphs, self.table, weight))
+        if self.pairs:
+            found.append(self._pairs(batch).count(edge_weight))
+        counted = torch.cat(found, 1).to(self.signs)
         if not self.measured:
             return counted
         x, size = batch.x.to(self.signs), batch.ptr.diff()[:, None]
-        mean = x.new_zeros(len(size), self.measured).index_add(0, batch.batch, x) / size
+        mean = x.new_zeros(batch.num_graphs, self.measured).index_add(0, batch.batch, x) / size
         square = torch.zeros_like(mean).index_add(0, batch.batch, (x - mean[batch.batch]).square()) / size
         return torch.cat((counted, mean, square.sqrt()), 1)
 
     def slots(self, batch: Batch) -> Tensor:
         """Return the column of each environment, -1 for none, (N, R + 1)."""
-        return fold(batch[self.attribute], self.table)
+        return fold(batch[self.attribute], self.table or self.columns)
 
     def project(self, counts: Tensor) -> Tensor:
         """Return a random projection of log(1 + counts) and the further columns (B, D)."""
-        columns = torch.cat((counts[:, : self.table].log1p(), counts[:, self.table :]), 1)
+        columns = torch.cat((counts[:, : self.counted].log1p(), counts[:, self.counted :]), 1)
         return columns.to(self.signs.dtype) @ self.signs
 
     def spread(self, batch: Batch, values: Tensor) -> Tensor:
-        """Share the values of the columns (B, F) among the environments they count, and these among edges, (E,)."""
-        slots = self.slots(batch)
-        there = slots >= 0
-        counts = count(slots, batch.batch, batch.num_graphs, self.table)
-        each = values[:, : self.table] / counts.clamp(min=1)
-        return self._balls(batch).spread(each[batch.batch[:, None], slots.clamp(min=0)] * there)
+        """Share the values of the columns (B, F) among what they count, and this among edges, (E,).
+
+        A pair shares its value between its nodes, which pass it on like environments of radius 0.
+        """
+        graph, slots = batch.batch, self.slots(batch)
+        shares = values.new_zeros(slots.shape)  # (N, R + 1)
+        if self.table:
+            each = values[:, : self.table] / count(slots, graph, batch.num_graphs, self.table).clamp(min=1)
+            shares = each[graph[:, None], slots.clamp(min=0)] * (slots >= 0)
+        if self.pairs:
+            near = self._pairs(batch)
+            each = values[:, self.table : self.counted] / near.count().clamp(min=1)
+            shares = torch.cat((shares[:, :1] + near.spread(each)[:, None], shares[:, 1:]), 1)
+        return self._balls(batch).spread(shares)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Node embeddings (N, D)."""
@@ -89,6 +119,9 @@ class Fingerprint(GraphModel):
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """The sum over the nodes of each graph (B, D)."""
         return h.new_zeros(batch.num_graphs, h.shape[1]).index_add(0, batch.batch, h)
+
+    def _pairs(self, batch: Batch) -> Pairs:
+        return Pairs(Layout(batch), batch[self.attribute][:, 0], self.reach, self.pairs)
 
     def _balls(self, batch: Batch) -> Balls:
         return Balls(batch.edge_index, len(batch.batch), self.radius)

@@ -463,7 +463,7 @@ class GOODFormer(GraphModel):
         if given is not None:
             weights = [weight * given for weight in weights]
         if both and not self.apart:
-            twice = edges if edges is None or len(edges) == 1 else torch.cat((edges, edges))
+            twice = edges if edges is None or edges.shape[0] == 1 else torch.cat((edges, edges))
             return [Side(layout.twice(), twice, torch.cat(weights), torch.cat(shares), 2, True)]
         return [
             Side(layout, edges, weight, share, 1, learns or not half)
@@ -500,9 +500,10 @@ class GOODFormer(GraphModel):
     def _temperature(self, signed: Tensor, rows: Tensor, copies: int) -> Tensor:
         """Return t_G of every graph and head of a bucket (2b, H) or (b, H), 1 in training (Eq. 10)."""
         goal = self.mean_entropy[:copies]  # (2, H)
-        if self.training or self.solver == "none" or bool(goal.isnan().any()):
+        exporting = torch.compiler.is_exporting()  # `goodformer.export` has looked at the entropies
+        if self.training or self.solver == "none" or (not exporting and bool(goal.isnan().any())):
             return signed.new_ones(signed.shape[:2])
-        goal = goal.repeat_interleave(len(signed) // copies, 0)  # (2b, H)
+        goal = goal.repeat_interleave(signed.shape[0] // copies, 0)  # (2b, H)
         if self.solver == "exact":
             return solve_temperature(signed.detach(), rows, goal)
         return descend_temperature(signed.detach(), rows, goal, copies if self.solver == "joint_descent" else 1)
@@ -596,4 +597,6 @@ class _Second:
 
 def _apart(stacked: Squares, sides: Sequence[Side]) -> list[Squares]:
     """Cut the halves stacked in each bucket into the squares of each side."""
+    if len(sides) == 1:
+        return [stacked]
     return [list(parts) for parts in zip(*(square.chunk(len(sides)) for square in stacked), strict=True)]

@@ -25,7 +25,7 @@ from goodformer.models.settings import (
 from goodformer.nn.attention import NEVER
 from goodformer.nn.features import EdgeInput, NodeInput
 from goodformer.nn.graphormer import Centrality, GraphormerLayer, StructureBias
-from goodformer.nn.layout import Layout, Squares, joined
+from goodformer.nn.layout import Layout, Squares, apart, joined
 from goodformer.nn.readout import mean_nodes
 from goodformer.spec import FeatureSpec
 
@@ -104,7 +104,7 @@ class Graphormer(GraphModel):
         h = joined([part.flatten(0, 1) for part in tokens])  # padded rows of all buckets, (R, D)
         for layer in self.layers:
             h = layer(h, biases)
-        rows = self.norm(h).split([part[..., 0].numel() for part in tokens])
+        rows = apart(self.norm(h), [part[..., 0].numel() for part in tokens])
         parts = [row.view_as(part) for row, part in zip(rows, tokens, strict=True)]  # (b, 1 + n, D) per bucket
         nodes = layout.unpad([part[:, 1:] for part in parts])
         if self.pooling == "mean":
@@ -121,7 +121,7 @@ class Graphormer(GraphModel):
         h = self.nodes(batch)
         weight = h.new_ones(layout.src.numel()) if edge_weight is None else edge_weight
         padded = layout.pad(h + self.centrality(layout, weight))
-        return [torch.cat((self.token.expand(len(part), -1, -1), part), 1) for part in padded]
+        return [torch.cat((self.token.expand(part.shape[0], -1, -1), part), 1) for part in padded]
 
     def _biases(self, batch: Batch, layout: Layout, edge_weight: Tensor | None) -> Squares:
         """Return the biases of the logits of token and nodes, ``NEVER`` at padding keys.

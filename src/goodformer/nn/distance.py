@@ -7,6 +7,7 @@ import warnings
 import torch
 from torch import Tensor
 
+from goodformer.limits import limit
 from goodformer.nn.layout import Layout
 
 # index_reduce is the only reduction of bytes in torch; it warns once per process that its interface may change.
@@ -24,6 +25,8 @@ def hop_distances(layout: Layout, cap: int, keep: Tensor | None = None) -> Tenso
         cap: The largest distance that is distinguished, at most 250.
         keep: Mask of the edges to use, (E,); all by default.
     """
+    if layout.positions is not None:
+        return _dense_distances(layout, cap, keep)
     src, dst = (layout.src, layout.dst) if keep is None else (layout.src[keep], layout.dst[keep])
     # Bytes, because the search reads and writes its (E, n) entries at every hop.
     hops = torch.full((layout.num_nodes, layout.width), cap + 1, dtype=torch.uint8, device=src.device)
@@ -37,6 +40,24 @@ def hop_distances(layout: Layout, cap: int, keep: Tensor | None = None) -> Tenso
         hops.masked_fill_(front, hop)
     far = same_component(layout, src, dst) & (hops > cap)
     return hops.masked_fill_(far, cap).long()
+
+
+def _dense_distances(layout: Layout, cap: int, keep: Tensor | None) -> Tensor:
+    """Return the same by products of adjacency matrices, for a layout of one bucket: no shape depends on a value."""
+    n, device = layout.width, layout.src.device
+    there = torch.ones(layout.src.shape, device=device) if keep is None else keep.float()
+    pair = (layout.graph[layout.dst] * n + layout.local[layout.dst]) * n + layout.local[layout.src]
+    step = torch.zeros(layout.num_graphs * n * n, device=device).index_add(0, pair, there).view(-1, n, n).clamp(max=1)
+    reached = torch.eye(n, device=device).expand_as(step)  # 1 where a row can be reached from a column
+    hops = ((1 - reached) * (cap + 1)).long()
+    for hop in range(1, cap + 1):
+        reached = (reached + step @ reached).clamp(max=1)
+        hops = torch.where((reached > 0) & (hops > cap), hop, hops)
+    joined = (reached + step.transpose(1, 2)).clamp(max=1)
+    joined = (joined + joined.transpose(1, 2)).clamp(max=1)
+    for _ in range(limit("attention").bit_length()):  # each product doubles the length of the paths
+        joined = (joined @ joined).clamp(max=1)
+    return layout.unpad([torch.where((joined > 0) & (hops > cap), cap, hops)])
 
 
 def same_component(layout: Layout, src: Tensor, dst: Tensor) -> Tensor:

@@ -87,13 +87,13 @@ class NodeNoise(nn.Module):
         """Return features (N, d); the raw node features ``inputs`` (N, F) distinguish nodes at evaluation."""
         if self.training:
             return torch.randn(layout.num_nodes, self.dim, device=inputs.device)
-        return self._rows(layout.width).to(inputs.device)[self.ranks(layout, inputs)]
+        return self.rows(layout.width).to(inputs.device)[self.ranks(layout, inputs)]
 
     def ranks(self, layout: Layout, inputs: Tensor) -> Tensor:
         """Return the rank of each node's colour in its graph, (N,)."""
         return rank_nodes(refine_colours(layout, inputs, self.rounds), layout)
 
-    def _rows(self, count: int) -> Tensor:
+    def rows(self, count: int) -> Tensor:
         """Return at least ``count`` rows of the table, which grows by blocks so that rows never change."""
         while self.table.shape[0] < count:
             block = self.table.shape[0] // self.BLOCK

@@ -73,6 +73,7 @@ def environment_share(edge_weight: Tensor, layout: Layout, radius: int) -> Tenso
     least = edge_weight.new_ones(layout.num_nodes)
     for _ in range(radius):
         through = torch.minimum(edge_weight, least[layout.src])  # (E,)
-        least = torch.ones_like(least).scatter_reduce(0, layout.dst, through, "amin", include_self=False)
+        lowest = torch.full_like(least, torch.inf).scatter_reduce(0, layout.dst, through, "amin")
+        least = torch.where(lowest.isinf(), 1.0, lowest)  # a node without edges
         shares.append(least)
     return torch.stack(shares, 1)

@@ -47,7 +47,7 @@ class _InstanceNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, graph: Tensor, graphs: int, epsilon: float) -> Tensor:
         zeros = rows.new_zeros(graphs, rows.shape[1])
-        count = rows.new_zeros(graphs, 1).index_add_(0, graph, rows.new_ones(len(rows), 1)).clamp_(min=1)
+        count = rows.new_zeros(graphs, 1).index_add_(0, graph, rows.new_ones(rows.shape[0], 1)).clamp_(min=1)
         centred = rows - (zeros.index_add(0, graph, rows) / count).index_select(0, graph)
         scale = (zeros.index_add(0, graph, centred.square()) / count + epsilon).rsqrt()
         normal = centred.mul_(scale.index_select(0, graph))

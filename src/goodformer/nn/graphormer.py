@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from goodformer.nn.attention import split_heads
 from goodformer.nn.distance import hop_distances, path_means
 from goodformer.nn.dropout import dropout
-from goodformer.nn.layout import Layout, Squares, joined
+from goodformer.nn.layout import Layout, Squares, apart, joined
 
 
 class Centrality(nn.Module):
@@ -57,7 +57,7 @@ class StructureBias(nn.Module):
         """Optional edge features (E, H) and weights (E,) -> one (b, H, n, n) per bucket."""
         return [
             self._bucket(part, None if edges is None else edges[at], None if weight is None else weight[at])
-            for part, at in layout.parts()
+            for part, _, at in layout.parts()
         ]
 
     def _bucket(self, layout: Layout, edges: Tensor | None, weight: Tensor | None) -> Tensor:
@@ -81,6 +81,16 @@ class StructureBias(nn.Module):
         return at_pairs.view(layout.num_nodes, layout.width, 1) * change
 
 
+class _GELU(nn.GELU):
+    """x Phi(x); exported models compute the error function in single precision, the only one of onnxruntime."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The shape stays."""
+        if not torch.compiler.is_exporting():
+            return super().forward(input)
+        return input * (1 + (input * 0.5**0.5).float().erf().to(input)) / 2
+
+
 class GraphormerLayer(nn.Module):
     """h' = h + Attention(LN(h)), h'' = h' + FFN(LN(h')), with biased attention, GELU and an FFN of the same width."""
 
@@ -89,7 +99,7 @@ class GraphormerLayer(nn.Module):
         self.heads = heads
         self.norm_attention, self.norm_ffn = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-        self.ffn = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
+        self.ffn = nn.Sequential(nn.Linear(dim, dim), _GELU(), nn.Linear(dim, dim))
         self.drop_attention, self.drop_ffn = dropout(p), dropout(p)
 
     def forward(self, h: Tensor, biases: Squares) -> Tensor:
@@ -98,10 +108,13 @@ class GraphormerLayer(nn.Module):
         return h + self.drop_ffn(self.ffn(self.norm_ffn(h)))
 
     def _attend(self, h: Tensor, biases: Squares) -> Tensor:
-        counts = [len(bias) * bias.shape[-1] for bias in biases]
+        counts = [bias.shape[0] * bias.shape[-1] for bias in biases]
         mixed = []
-        for part, bias in zip(self.qkv(h).split(counts), biases, strict=True):
-            q, k, v = split_heads(part.unflatten(0, (len(bias), -1)), self.heads, 3)  # each (b, H, n, D/H)
-            rows = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        for part, bias in zip(apart(self.qkv(h), counts), biases, strict=True):
+            q, k, v = split_heads(part.unflatten(0, (bias.shape[0], -1)), self.heads, 3)  # each (b, H, n, D/H)
+            if torch.compiler.is_exporting():  # the fused kernel lays its result out as ONNX does not
+                rows = ((q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2) + bias).softmax(-1) @ v
+            else:
+                rows = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
             mixed.append(rows.transpose(1, 2).flatten(2).flatten(0, 1))
         return self.out(joined(mixed))

@@ -3,6 +3,9 @@
 Graphs of similar size share a bucket and are padded to the largest graph of their bucket, so one large graph does not
 set the cost of its batch. Attention runs bucket by bucket, all else on the nodes of the whole batch.
 
+A batch may carry ``positions``, the numbers 0 .. n - 1 for graphs of at most n nodes. Then all graphs share one bucket,
+and no shape depends on a value: exported models need this.
+
 Letters used in shapes throughout: N nodes, E edges, B graphs, H heads, D width, C classes; b graphs of a bucket, n
 padded nodes of each.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -89,10 +93,18 @@ class Layout:
         self.num_graphs = self.sizes.numel()
         self.local: Tensor = torch.arange(self.num_nodes, device=ptr.device) - ptr[self.graph]  # (N,)
         self.src, self.dst = batch.edge_index[0], batch.edge_index[1]
+        self._batch = batch
+
+    @cached_property
+    def positions(self) -> Tensor | None:
+        """The numbers 0 .. n - 1 if the batch carries them, (n,)."""
+        return self._batch.positions if "positions" in self._batch else None
 
     @cached_property
     def width(self) -> int:
-        """Nodes of the largest graph."""
+        """Nodes of the largest graph, or the number of positions."""
+        if self.positions is not None:
+            return self.positions.shape[0]
         return int(self.sizes.max()) if self.num_graphs else 0
 
     # ---------------------------------------------------------------- buckets
@@ -100,6 +112,9 @@ class Layout:
     @cached_property
     def buckets(self) -> list[Bucket]:
         """The buckets, by ascending width; layers without attention never ask for them."""
+        if self.positions is not None:
+            every = torch.arange(self.num_graphs, device=self.sizes.device)
+            return [Bucket(every, self.width, self.positions < self.sizes[:, None])]
         check_pairs(self.width)
         widths = bucket_widths(self.sizes.cpu().numpy())
         if len(widths) == 1:
@@ -141,7 +156,7 @@ class Layout:
         padded: Tensor = _Pad.apply(rows, self.place, sum(counts))
         return [
             part.view(*bucket.mask.shape, *rows.shape[1:])
-            for part, bucket in zip(padded.split(counts), self.buckets, strict=True)
+            for part, bucket in zip(apart(padded, counts), self.buckets, strict=True)
         ]
 
     def unpad(self, padded: Sequence[Tensor]) -> Tensor:
@@ -168,11 +183,11 @@ class Layout:
         """Return the entry of every edge, (H, E); row = target (query), column = source (key)."""
         return self.at_pairs(squares, self.src, self.dst)
 
-    def parts(self) -> list[tuple[Layout, Tensor | slice]]:
-        """Return the layout of each bucket's graphs alone, and the positions of its edges in the batch."""
+    def parts(self) -> list[tuple[Layout, Tensor, Tensor | slice]]:
+        """Return the layout of each bucket's graphs alone, and the numbers of its nodes and edges in the batch."""
         if len(self.buckets) == 1:
-            return [(self, slice(None))]
-        found: list[tuple[Layout, Tensor | slice]] = []
+            return [(self, torch.arange(self.num_nodes, device=self.graph.device), slice(None))]
+        found: list[tuple[Layout, Tensor, Tensor | slice]] = []
         for bucket in self.buckets:
             number = torch.full_like(self.sizes, -1)
             number[bucket.graphs] = torch.arange(len(bucket.graphs), device=number.device)
@@ -181,11 +196,12 @@ class Layout:
             renumbered = torch.empty_like(self.graph)
             renumbered[nodes] = torch.arange(len(nodes), device=nodes.device)
             part = object.__new__(Layout)
+            part.positions = None
             part.graph, part.local, part.sizes = number[self.graph[nodes]], self.local[nodes], self.sizes[bucket.graphs]
             part.num_nodes, part.num_graphs, part.width = len(nodes), len(bucket.graphs), bucket.width
             part.src, part.dst = renumbered[self.src[edges]], renumbered[self.dst[edges]]
             part.buckets = [Bucket(torch.arange(part.num_graphs, device=nodes.device), bucket.width, bucket.mask)]
-            found.append((part, edges))
+            found.append((part, nodes, edges))
         return found
 
     # ---------------------------------------------------------------- edges and copies
@@ -199,6 +215,7 @@ class Layout:
     def twice(self) -> Layout:
         """Return the layout of two copies of the batch, one after the other; a bucket holds both copies of a graph."""
         twin = object.__new__(Layout)
+        twin.positions = self.positions
         twin.num_nodes, twin.num_graphs, twin.width = 2 * self.num_nodes, 2 * self.num_graphs, self.width
         twin.sizes, twin.local = (torch.cat((part, part)) for part in (self.sizes, self.local))
         twin.graph = torch.cat((self.graph, self.graph + self.num_graphs))
@@ -218,6 +235,14 @@ class Layout:
 def joined(parts: Sequence[Tensor]) -> Tensor:
     """Concatenate; a single part is returned as it is."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def apart(rows: Tensor, counts: Sequence[int]) -> Sequence[Tensor]:
+    """Split rows into parts of these sizes; a single part is returned as it is."""
+    if len(counts) == 1:
+        return [rows]
+    starts = [0, *accumulate(counts)]
+    return [rows[start : start + count] for start, count in zip(starts, counts, strict=False)]
 
 
 def bucket_widths(sizes: NDArray[np.int64]) -> list[int]:

@@ -23,7 +23,7 @@ def gather_messages(
     ``sum`` adds, ``mean`` divides by the weighted degree d, and ``log`` multiplies the mean by log(1 + d), which grows
     with the degree but stays moderate at hubs larger than any in training.
     """
-    if edges is not None and len(edges) == 1:  # the message of a node is the same along all its edges
+    if edges is not None and edges.shape[0] == 1:  # the message of a node is the same along all its edges
         messages = F.relu(h + edges).index_select(0, layout.src)  # (E, D)
     else:
         messages = h.index_select(0, layout.src)

@@ -26,7 +26,14 @@ def concrete(logits: Tensor, noise: Tensor, temperature: float = 1.0) -> Tensor:
 
 def both_directions(values: Tensor, layout: Layout) -> Tensor:
     """Give both directions of an edge their mean (E,); an edge without a reverse keeps its value."""
-    number, count = layout.undirected()
     pairs = torch.stack((values, torch.ones_like(values)))  # (2, E)
+    if layout.positions is not None:  # no search for equal pairs: its result has a size that depends on values
+        n, local, graph = layout.width, layout.local, layout.graph[layout.dst]
+        there = (graph * n + local[layout.dst]) * n + local[layout.src]
+        back = (graph * n + local[layout.src]) * n + local[layout.dst]
+        squares = values.new_zeros(2, layout.num_graphs * n * n).index_add(1, there, pairs)
+        total, members = squares[:, there] + squares[:, back]
+        return total / members
+    number, count = layout.undirected()
     total, members = values.new_zeros(2, count).index_add(1, number, pairs)
     return (total / members)[number]

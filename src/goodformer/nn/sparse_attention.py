@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from goodformer.nn.layout import Layout
+from goodformer.nn.layout import Layout, apart
 
 LARGEST = 5.0
 """Logits are clamped to [-5, 5]."""
@@ -33,21 +33,35 @@ class Connections:
 
 
 def connect(
-    layout: Layout, extra: Tensor, virtual: int, edges: Tensor | None = None, edge_weight: Tensor | None = None
+    layout: Layout,
+    extra: Tensor,
+    virtual: int,
+    edges: Tensor | None = None,
+    edge_weight: Tensor | None = None,
+    there: Tensor | None = None,
 ) -> Connections:
-    """Connect nodes by the graph's own edges, extra ones (2, X), and ``virtual`` nodes joined to all nodes."""
+    """Connect nodes by the graph's own edges, extra ones (2, X), and ``virtual`` nodes joined to all nodes.
+
+    ``there`` says which of the extra edges exist (X,); all by default.
+    """
     device, n = layout.graph.device, layout.num_nodes
     nodes = torch.arange(n, device=device).repeat(virtual)  # (V * N,)
     number = torch.arange(virtual, device=device)[:, None]  # (V, 1)
     hubs = (n + layout.graph * virtual + number).flatten()
     counts = (layout.src.numel(), extra.shape[1], *[n] * 2 * virtual)
-    ones = None if edge_weight is None else edge_weight.new_ones(sum(counts[1:]))
+    weight = None
+    if edge_weight is not None or there is not None:
+        dtype = torch.float if edge_weight is None else edge_weight.dtype
+        parts = [torch.ones(count, dtype=dtype, device=device) for count in (*counts[:2], sum(counts[2:]))]
+        parts[0] = parts[0] if edge_weight is None else edge_weight
+        parts[1] = parts[1] if there is None else there.to(dtype)
+        weight = torch.cat(parts)
     return Connections(
         source=torch.cat((layout.src, extra[0], nodes, hubs)),
         target=torch.cat((layout.dst, extra[1], hubs, nodes)),
         counts=counts,
         edges=edges,
-        weight=None if edge_weight is None or ones is None else torch.cat((edge_weight, ones)),
+        weight=weight,
     )
 
 
@@ -66,14 +80,14 @@ class SparseAttention(nn.Module):
     def forward(self, h: Tensor, connections: Connections, kinds: Tensor) -> Tensor:
         """Vectors of nodes and virtual nodes (M, D) and of kinds of connections (T, D) -> (M, D)."""
         q, k, v = self.qkv(h).chunk(3, 1)  # each (M, D)
-        source, target = (ends.split(connections.counts) for ends in (connections.source, connections.target))
+        source, target = (apart(ends, connections.counts) for ends in (connections.source, connections.target))
         scores = torch.cat(
             [
                 self._scores(q, k, s, t, vector, connections.edges if kind == 0 else None)
                 for kind, (s, t, vector) in enumerate(zip(source, target, self.edge(kinds), strict=True))
             ]
         )
-        alpha = segment_softmax(scores, connections.target, len(h), connections.weight).split(connections.counts)
+        alpha = apart(segment_softmax(scores, connections.target, h.shape[0], connections.weight), connections.counts)
         out = torch.zeros_like(h)
         for s, t, share in zip(source, target, alpha, strict=True):
             out = out.index_add(0, t, self._per_head(v.index_select(0, s), share))

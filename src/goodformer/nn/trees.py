@@ -35,6 +35,8 @@ class Trees(nn.Module):
     value: Tensor
     root: Tensor
     names = ("child", "feature", "threshold", "value", "root")
+    fixed_depth: int | None = None
+    """Steps that every pair of a row and a tree takes, for exported models; None stops each pair at its leaf."""
 
     def __init__(self, columns: int, groups: int, outputs: int) -> None:
         super().__init__()
@@ -55,6 +57,8 @@ class Trees(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the mean value of the leaves of each group, (B, G, V), in double precision."""
+        if self.fixed_depth is not None:
+            return self._means(self._leaves(x.float(), self.fixed_depth))
         parts = [self._leaf_means(part) for part in self._parts(x)]
         return torch.cat(parts) if parts else x.new_zeros(0, self.groups, self.outputs).double()
 
@@ -96,7 +100,30 @@ class Trees(nn.Module):
         leaf = torch.zeros(len(x) * self.root.numel(), dtype=torch.long, device=x.device)
         for pair, node, _ in self._steps(x):
             leaf[pair] = node
-        return self.value[leaf].double().view(len(x), *self.root.shape, self.outputs).mean(2)
+        return self._means(leaf.view(len(x), -1))
+
+    def _means(self, leaf: Tensor) -> Tensor:
+        """Return the mean value of the leaves (B, G T) of each group, (B, G, V)."""
+        return self.value[leaf].double().unflatten(1, tuple(self.root.shape)).mean(2)
+
+    def _leaves(self, x: Tensor, depth: int) -> Tensor:
+        """Return the leaf that each row reaches in each tree, (B, G T); whoever is at a leaf stays there."""
+        node = self.root.flatten().long().expand(x.shape[0], -1)
+        for _ in range(depth):
+            node = self.child[node].long() + (x.gather(1, self.feature[node].long()) > self.threshold[node])
+        return node
+
+    def depth(self) -> int:
+        """Return the length of the longest path from a root to a leaf."""
+        level = torch.zeros(len(self.child), dtype=torch.long)
+        child, last = self.child.long().cpu(), -1
+        inner = (child != torch.arange(len(child))).nonzero()[:, 0]
+        while int(level.max()) > last:  # each round reaches one level further
+            last = int(level.max())
+            below = level[inner] + 1
+            level[child[inner]] = below
+            level[child[inner] + 1] = below
+        return last
 
     def _steps(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         """Follow all pairs of a row and a tree at once, from the roots down.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from goodformer.config.members import member_name
 from goodformer.config.run import LABELS
 from goodformer.data import load_benchmark
 from goodformer.data.benchmarks.table import LabelledFile
@@ -153,7 +154,7 @@ def curves(run: Run) -> dict[str, Any]:
     """Return the curves of a run and its selected epoch; of a blend, its members and the curves of one of them."""
     summary = run.summary or {}
     members = [
-        {"name": f"{one['method']}, seed {one['seed']}", "weight": one["weight"], "run": member_run(run, one["run"])}
+        {"name": f"{member_name(one)}, seed {one['seed']}", "weight": one["weight"], "run": member_run(run, one["run"])}
         for one in summary.get("members", ())
     ]
     name, shown = next(((one["name"], one["run"]) for one in members if len(one["run"].epochs) > 1), ("", run))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from goodformer import files
+from goodformer.config.history import AT_ONCE
 from goodformer.config.run import RunConfig
 from goodformer.engine.store import RecordLine, Run, check_record
 from goodformer.errors import InputError
@@ -54,19 +55,37 @@ def records_by_id(sources: Sequence[Path]) -> dict[str, Record]:
 
 
 def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
-    """Return the finished runs among some configurations in a folder of runs."""
+    """Return the finished runs among some configurations in a folder of runs, or others with the same results."""
     if not root.is_dir():
         return []
-    runs = [Run(root / config.folder_name) for config in configs]
-    return [run for run in runs if run.finished]
+    found = []
+    for config in configs:
+        run = Run(root / config.folder_name)
+        if not run.finished and config.method["name"] in AT_ONCE:
+            others = (Run(path) for path in sorted(root.glob(f"{config.folder_name.removesuffix(config.id)}*")))
+            run = next((one for one in others if one.finished and one.config.result_id == config.result_id), run)
+        found += [run] if run.finished else []
+    return found
 
 
 def known_records(
     sources: Sequence[Path], configs: Iterable[RunConfig] = (), root: Path | None = None
 ) -> dict[str, Record]:
-    """Return records by id, from files and folders of records and from the folders of finished runs, which win."""
+    """Return records by id, from files and folders of records and from the folders of finished runs, which win.
+
+    A configuration without a record gets that of a run with the same results, see `RunConfig.result_id`.
+    """
+    configs = list(configs)
     runs = [] if root is None else finished(configs, root)
-    return records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
+    found = records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
+    if lacking := [one for one in configs if one.id not in found and one.method["name"] in AT_ONCE]:
+        alike = {
+            RunConfig.from_dict(record["config"]).result_id: record
+            for record in found.values()
+            if isinstance(method := record["config"]["method"], Mapping) and method.get("name") in AT_ONCE
+        }
+        found |= {one.id: alike[one.result_id] for one in lacking if one.result_id in alike}
+    return found
 
 
 def records_of(configs: Sequence[RunConfig], root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:

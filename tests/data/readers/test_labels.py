@@ -181,3 +181,13 @@ def test_classes_name_what_was_written(column: list[str | None]) -> None:
         return
     labels = read_labels({"y": column})
     assert [None if code is None else labels.classes["y"][int(code)] for code in codes(labels.y)] == column
+
+
+def test_decimal_commas_are_read_as_points_unless_they_may_separate_thousands() -> None:
+    labels = read_labels({"y": ["5,1", "6,25", "7", None, "-0,5"]})
+    assert labels.y[:, 0].tolist() == pytest.approx([5.1, 6.25, 7.0, float("nan"), -0.5], nan_ok=True)
+    assert any("comma" in note for note in labels.notes)
+    assert read_labels({"y": ["1,5", "2,5", "1,5"]}).classes["y"] == ("1,5", "2,5")  # two values are classes
+    thousands = [f"{number},000" for number in range(1, 60)]
+    with pytest.raises(InputError):
+        read_labels({"y": thousands})

@@ -221,8 +221,18 @@ def test_saved_and_loaded(rows: list[tuple[int, int]], named: bool, grouped: boo
 def test_damaged_files(change: dict[str, object], message: str, tmp_path: Path) -> None:
     path = tmp_path / "split.json"
     Split([0, 3], [0, 1], ("a", "b")).save(path)  # type: ignore[arg-type]
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    value = json.loads(path.read_text())
+    del value["checksum"]
+    path.write_text(json.dumps(value | change))
     with pytest.raises(InputError, match=message):
+        Split.load(path)
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "split.json"
+    Split([0, 3], [0, 1], ("a", "b")).save(path)  # type: ignore[arg-type]
+    path.write_text(path.read_text().replace('"part": [0, 3]', '"part": [0, 2]'))
+    with pytest.raises(InputError, match="checksum"):
         Split.load(path)
 
 

@@ -328,4 +328,5 @@ def known_column(name: str, columns: Iterable[str], where: str) -> str:
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-    raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}.")
+    advice = "give the column of SMILES with --smiles; " if name == "smiles" else ""
+    raise InputError(f"{where} has no column {name!r}; {hint}{advice}its columns are: {listed or 'none'}.")

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -56,6 +56,8 @@ MANY = 20
 """Number of different values up to which a column of words or integers always counts as classes."""
 MOSTLY = 0.8
 """Share of numbers from which a column of many values counts as measured values with some mistakes."""
+COMMA = re.compile(r"[+-]?\d+,(\d+)(?:[eE][+-]?\d+)?")
+"""A number with a decimal comma."""
 MISSING = -1
 """Class of a row without a label."""
 
@@ -126,8 +128,12 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
     if not columns:
         raise InputError("no target column given; name at least one column that contains the labels.")
     words = {name: [_value(entry) for entry in column] for name, column in columns.items()}
-    if task == REGRESSION or (task == "auto" and _measured(words)):
-        return _read_values(words, task)
+    commas = [name for name, column in words.items() if _decimal_commas(column)]
+    points = {name: [word and word.replace(",", ".") for word in words[name]] for name in commas}
+    if task == REGRESSION or (task == "auto" and _measured(words | points)):
+        labels = _read_values(words | points, task)
+        note = f"numbers of {', '.join(map(repr, commas))} have decimal commas, read as decimal points."
+        return replace(labels, notes=(note, *labels.notes)) if commas else labels
     read = {name: _folded(name, column) for name, column in words.items()}
     values = {name: column for name, (column, _) in read.items()}
     notes = tuple(note for _, note in read.values() if note)
@@ -142,6 +148,18 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
+
+
+def _decimal_commas(column: list[str | None]) -> bool:
+    """Return whether all entries are numbers, none with a point and some with a decimal comma.
+
+    A comma before three digits alone could separate thousands, so one entry must have another number of digits.
+    """
+    values = {word for word in column if word is not None}
+    parts = [match for word in values if (match := COMMA.fullmatch(word))]
+    rest = [word for word in values if not COMMA.fullmatch(word)]
+    whole = all("." not in word and number_of(word) is not None for word in rest)
+    return whole and any(len(match[1]) != 3 for match in parts)
 
 
 def _measured(columns: Mapping[str, list[str | None]]) -> bool:

@@ -141,7 +141,7 @@ class Split:
         value |= {} if self.env is None else {"env": self.env.tolist()}
         value |= {"files": self.files} if self.files else {}
         value |= {"given": self.given} if self.given else {}
-        files.write_text(Path(path), json.dumps(value) + "\n")
+        files.write_text(Path(path), json.dumps(files.sealed(value)) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Split:
@@ -151,6 +151,7 @@ class Split:
         except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or "not JSON"
             raise InputError(f"cannot read the split {path} ({reason}); give a saved split.") from None
+        value = files.unsealed(value, path, "save it again, or remove the entry checksum if you changed the file")
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("splits") != list(SPLITS):
             raise InputError(f"{path} is not a saved split; give a JSON file with the format {FORMAT!r}.")
         try:
