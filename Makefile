@@ -72,8 +72,8 @@ docs: $(STAMPS)/docs ## Compute the tables from results/ and build the documenta
 	$(BIN)/goodformer reproduce --page README.md
 	$(BIN)/goodformer reproduce --verdicts docs/verdicts.md
 	$(BIN)/goodformer uncertainty --records results/sureness.jsonl --write docs/uncertainty.md
-	$(BIN)/python -m lab.notebooks examples/*.ipynb --pages docs
 	$(BIN)/python -m benchmarks.cost --page docs/cluster.md
+	$(BIN)/python -m lab.notebooks examples/*.ipynb --pages docs
 	$(BIN)/zensical build --clean
 	$(BIN)/goodformer report results/*.jsonl -o site/runs.html
 

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -55,8 +54,17 @@ TIMED = ("seconds", "memory", "rows_per_second", "commit", "continued")
 """Parts of the names of entries that no two runs share."""
 
 
-def start(words: Sequence[str], folder: Path, prepare: Callable[[], None] | None = None) -> int:
-    """Start a command in a forked process and return its number."""
+def start(
+    words: Sequence[str], folder: Path, prepare: Callable[[], None] | None = None, said: Path | None = None
+) -> int:
+    """Start a command in a forked process and return its number.
+
+    Args:
+        words: The command.
+        folder: Where it runs.
+        prepare: Called in the process before the command.
+        said: File for its output; by default ``output.txt`` in the folder.
+    """
     process = os.fork()
     if process:
         return process
@@ -64,7 +72,7 @@ def start(words: Sequence[str], folder: Path, prepare: Callable[[], None] | None
     try:
         os.setsid()  # so that a kill also reaches the processes that the command starts
         os.chdir(folder)
-        null = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        null = os.open(said or "output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(null, 1)
         os.dup2(null, 2)
         from goodformer import cli
@@ -198,49 +206,43 @@ def small_disk(folder: Path, size: int) -> Iterator[bool]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def used(folder: Path) -> int:
-    """Return the bytes that a folder takes on a disk with blocks of 4,096 bytes."""
-    return sum(4096 * (1 + -(-path.stat().st_size // 4096)) if path.is_file() else 8192 for path in folder.rglob("*"))
+def used(disk: Path) -> int:
+    """Return the bytes that are taken of a disk."""
+    facts = os.statvfs(disk)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
 
 
 def full(name: str, sizes: int, scratch: Path, base: Path, left: Clock) -> dict[str, int]:
     """Run a command on disks that are too small by various amounts, then with room: no traceback, the same result.
 
-    Without the right to mount disks, files may not grow beyond a size instead.
+    A disk has room for a share of what the command writes. Without the right to mount disks, nothing is done.
     """
     words, names = SCENES[name]
     counts = {"disks": 0, "ran out": 0, "tracebacks": 0, "lost": 0, "different": 0}
-    whole = Path(shutil.copytree(base, scratch / f"full-{name}"))
-    before = used(whole)
-    largest = max(path.stat().st_size for path in whole.rglob("*") if path.is_file())
-    assert ended(start(words, whole)) == 0, (whole / "output.txt").read_text()
-    expected, written = state(whole, names), used(whole) - before
-    new = [path.stat().st_size for path in whole.rglob("*") if path.is_file() and not (base / path.name).exists()]
-    for number in range(sizes):
-        if not left():
-            break
-        share = (number + 0.5) / sizes
-        with small_disk(scratch / f"disk-{name}-{number}", before + 65_536 + int(share * written)) as mounted:
-            disk = scratch / f"disk-{name}-{number}"
+    for number in range(-1, sizes):  # the first disk has room for everything
+        disk, said = scratch / f"disk-{name}-{number}", scratch / f"disk-{name}-{number}.txt"
+        with small_disk(disk, 2**30) as mounted:
+            if not mounted or not left():
+                break
             place = Path(shutil.copytree(base, disk / "here"))
-            bound = int(share * max(new, default=largest))
-
-            def limit(bound: int = bound) -> None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (bound, resource.RLIM_INFINITY))
-
-            code = ended(start(words, place, None if mounted else limit))
-            said = (place / "output.txt").read_text()
+            taken = used(disk)
+            if number < 0:
+                assert ended(start(words, place, said=said)) == 0, said.read_text()
+                expected, written = state(place, names), used(disk) - taken
+                continue
+            size = taken + int(number / sizes * written)
+            subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+            code = ended(start(words, place, said=said))
             counts["disks"] += 1
             counts["ran out"] += code != 0
-            counts["tracebacks"] += "Traceback" in said or code not in (0, 1, 2)
-            if mounted:
-                subprocess.run(["mount", "-o", f"remount,size={2**30}", str(disk)], check=True)
-            again = ended(start(words, place))
+            counts["tracebacks"] += "Traceback" in said.read_text() or code not in (0, 1, 2)
+            subprocess.run(["mount", "-o", f"remount,size={2**30}", str(disk)], check=True)
+            again = ended(start(words, place, said=said))
             counts["lost"] += again != 0
             different = again == 0 and state(place, names) != expected
             counts["different"] += different
-            if "Traceback" in said or again or different:
-                print(name, share, code, again, (place / "output.txt").read_text()[-2500:])
+            if "Traceback" in said.read_text() or again or different:
+                print(name, number, code, again, said.read_text()[-2500:])
     return counts
 
 
@@ -306,8 +308,10 @@ def read_back(place: Path, scratch: Path) -> dict[Path, Callable[[], str]]:
             shutil.rmtree(other)
 
     def cached() -> str:
-        graphs = load_benchmark("good-motif", graphs=150).splits["train"]
-        return repr([(key, value.sum().item()) for key, value in sorted(graphs.batch([0, 1, 2]).to_dict().items())])
+        both = (load_benchmark("good-motif", graphs=150), search.source.load().benchmark())
+        sets = [one.splits["train"] for one in both]
+        tensors = [{**one.node, **one.edge, **one.graph} for one in sets]
+        return repr([(name, one[name].double().sum().item()) for one in tensors for name in sorted(one)])
 
     def catalogue() -> str:
         registry._catalogue.cache_clear()
