@@ -140,7 +140,8 @@ class _Square:
         self.hops = hop_distances(layout, reach + 1)
         self.second = (place + index).clamp(max=layout.num_nodes - 1)
         first, second = codes[:, None], codes[self.second]
-        low, high = torch.minimum(first, second), torch.maximum(first, second)
+        low = torch.where(first < second, first, second)  # onnxruntime's minimum is wrong for integers above 2^31
+        high = first + second - low
         mixed = _mixed(low * 6364136223846793005 + high * 1442695040888963407 + self.hops)  # products wrap around
         near = (self.hops >= 1) & (self.hops <= reach) & (index > layout.local[:, None])
         self.column = torch.where(near, mixed.remainder(table), -1)
