@@ -161,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print one line per load."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", help="a folder written by goodformer fit")
+    parser.add_argument("--rows", type=int, nargs="+", choices=(1, BATCH), default=(1, BATCH), help="rows per request")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="numbers of clients")
     parser.add_argument("--seconds", type=float, default=5, help="time per load; the loop takes as long again")
     parser.add_argument("--requests", type=int, default=10_000, help="requests of the memory measurement; 0 skips it")
     parser.add_argument("-o", "--out", type=Path, help="file for the record (JSON)")
@@ -174,7 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def use(address: str, process: psutil.Process) -> None:
         print("rows clients requests/s  p50 ms  p99 ms requests/cpu-s   loop/s loop/cpu-s  ratio  cpu ratio")
         found = []
-        for parts, clients in itertools.product((singles, batches), CLIENTS):
+        for rows, clients in itertools.product(options.rows, options.clients):
+            parts = singles if rows == 1 else batches
             load = measured(address, process, model, parts, clients, options.seconds)
             found.append({**asdict(load), "ratio": round(load.ratio, 2), "cpu_ratio": round(load.cpu_ratio, 2)})
             print(

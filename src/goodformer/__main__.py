@@ -37,6 +37,8 @@ def main() -> NoReturn:
         with suppress(BlockingIOError):
             noted = received.recv(64)
         _leave(128 + next((number for number in noted if number in SIGNALS), signal.SIGINT))
+    if _seen:  # a server that was stopped has finished; only libraries would be taken apart, for a second or more
+        _leave(code)
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: _leave(128 + number))
     raise SystemExit(code)
