@@ -60,17 +60,17 @@ def connected(address: str | None = None) -> Iterator[Any]:
     if (address or os.environ.get("RAY_ADDRESS", "")).startswith("ray://"):
         raise InputError("ray:// addresses are not supported; run this command on a node of the cluster.")
     ours = not ray.is_initialized()
-    if ours:
-        host, _, port = (address or "").rpartition(":")
-        try:
-            if port.isdigit():  # Ray itself tries for minutes
-                socket.create_connection((host, int(port)), timeout=10).close()
+    host, _, port = (address or "").rpartition(":")
+    try:
+        if port.isdigit():  # Ray itself tries for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        if ours:
             ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = str(error).partition("\n")[0].rstrip(".")
-            raise InputError(
-                f"cannot connect to Ray ({reason}); start it with ray start --head, or leave --address out."
-            ) from None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InputError(
+            f"cannot connect to Ray ({reason}); start it with ray start --head, or leave --address out."
+        ) from None
     try:
         yield ray
     finally:
