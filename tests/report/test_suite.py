@@ -96,6 +96,24 @@ def test_the_table_shows_them(toy: Suite, file: Path) -> None:
     assert "first 2 splits" in table.note
 
 
+def test_of_several_rows_the_best_on_validation_counts(toy: Suite, file: Path) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    better = {"bace": "erm", "good-hiv": "gsat"}
+    for line in lines:
+        config = line["config"]
+        line["ood_val"] = 0.8 if better[config["dataset"]["name"]] == config["method"]["name"] else 0.7
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report, to_erm, to_gsat = (made(toy, file, against=row) for row in ("erm,gsat", "erm", "gsat"))
+    assert report["preferred"] == {"first": "ERM", "second": "GSAT"}
+    assert report["against"] == "ERM or GSAT"
+    erm, gsat = report["rows"]
+    assert gsat["differences"]["first"] == to_erm["rows"][1]["differences"]["first"]
+    assert erm["differences"]["second"] == to_gsat["rows"][0]["differences"]["second"]
+    assert erm["differences"]["first"]["mean"] == gsat["differences"]["second"]["mean"] == 0.0
+    assert gsat["difference"]["mean"] == pytest.approx(gsat["differences"]["first"]["mean"] / 2)
+    assert "first ERM, second GSAT" in suite.table(report).note
+
+
 def test_missing_runs_and_predictions_are_named(toy: Suite, file: Path) -> None:
     lines = file.read_text().splitlines()
     file.write_text("\n".join(lines[1:]) + "\n")  # without ERM, seed 0, on the first split

@@ -27,7 +27,11 @@ def command(
     ] = "compare",
     against: Annotated[
         str | None,
-        typer.Option(metavar="ROW", help="Show the paired difference of every row to this one, with its interval."),
+        typer.Option(
+            metavar="ROW",
+            help="Show the paired difference of every row to this one, with its interval. Of several, separated by "
+            "commas, the best on OOD validation of each data set counts.",
+        ),
     ] = None,
     pair: Annotated[
         tuple[str, str] | None,

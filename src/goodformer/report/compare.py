@@ -7,6 +7,7 @@ with today, so no table mixes runs of different settings.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -24,7 +25,7 @@ from goodformer.report.rows import ALL, BASELINE, Row
 from goodformer.report.rows import row as named_row
 from goodformer.report.rows import rows as named_rows
 from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
-from goodformer.spec import LOWER_IS_BETTER
+from goodformer.spec import LOWER_IS_BETTER, worth
 
 BUDGET = "compare"
 REPORTED = ("ood_test", "id_test", "precision_at_10", "edge_auc", "node_auc")
@@ -87,6 +88,10 @@ class Comparison:
             names = ", ".join(row.name for row in self.rows)
             raise InputError(f"row {name} is not in the comparison; add it to --methods, or give one of {names}.")
         return chosen
+
+    def opponents(self, words: str | None) -> list[Row]:
+        """Return the rows that a user typed, separated by commas, to compare all others with."""
+        return [self.row(word) for word in words.split(",")] if words else []
 
     def held(self, row: Row, found: Mapping[str, Record], shelf: Shelf) -> Held:
         """Return the kept predictions of a row on OOD test by seed."""
@@ -154,7 +159,7 @@ def report(
         comparison: Rows and seeds.
         found: Records of its runs by id.
         failures: Reasons of failed runs by id.
-        against: The row that all others are compared with, graph by graph.
+        against: The row that all others are compared with, graph by graph; of several, see `preferred`.
         pairs: Further pairs of rows to compare so.
         shelf: Where predictions are kept; needed for such comparisons.
     """
@@ -188,7 +193,8 @@ def report(
     unit = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
     for one in rows:
         one["cost"] = one["seconds_per_epoch"] / unit if one["seconds_per_epoch"] and unit else None
-    base = comparison.row(against) if against else None
+    opponents = comparison.opponents(against)
+    base = preferred([comparison], opponents, found) if opponents else None
     for row, one in zip(comparison.rows, rows, strict=True):
         if base is not None:
             one["difference"] = None if row == base else paired_difference(comparison, row, base, found, shelf)
@@ -232,6 +238,17 @@ def given(config: RunConfig, done: Collection[Record]) -> dict[str, Any]:
 def chance_of(given: Mapping[str, Any]) -> str:
     """Return what rows were given as one value to compare."""
     return json.dumps(given, sort_keys=True)
+
+
+def preferred(comparisons: Sequence[Comparison], rows: Sequence[Row], found: Mapping[str, Record]) -> Row:
+    """Return the row that is best on OOD validation in the mean over its runs, the first of rows without any."""
+
+    def on_validation(row: Row) -> float:
+        runs = [found.get(one.ids[row.name, seed]) for one in comparisons for seed in one.seeds]
+        known = [worth(run["metric"], run["ood_val"]) for run in runs if run and run.get("ood_val") is not None]
+        return sum(known) / len(known) if known else -math.inf
+
+    return max(rows, key=on_validation)
 
 
 def paired_difference(

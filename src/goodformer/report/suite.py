@@ -16,7 +16,7 @@ from goodformer.config.run import RunConfig
 from goodformer.data.readers.values import counted
 from goodformer.errors import check_name
 from goodformer.report import compare, paired
-from goodformer.report.compare import BUDGET, SCORES, Comparison, differences_note
+from goodformer.report.compare import BUDGET, SCORES, Comparison, differences_note, preferred
 from goodformer.report.metrics import METRICS, over_seeds
 from goodformer.report.paired import Pair, Shelf
 from goodformer.report.records import Mean, Record, mean_of
@@ -97,11 +97,13 @@ def report(
         suite: Rows, seeds and data sets.
         found: Records of its runs by id.
         failures: Reasons of failed runs by id.
-        against: The row that all others are compared with, graph by graph.
+        against: The row that all others are compared with, graph by graph. Of several, it is on each data set the one
+            that is best on its OOD validation.
         pairs: Further pairs of rows to compare so.
         shelf: Where predictions are kept; needed for such comparisons.
     """
-    base, reasons, rows = suite.first.row(against) if against else None, failures or {}, []
+    opponents, reasons, rows = suite.first.opponents(against), failures or {}, []
+    base = {title: preferred(some, opponents, found) for title, some in suite.data.items()} if opponents else {}
     for row in suite.first.rows:
         data = {title: _over(some, row, found) for title, some in suite.data.items()}
         complete = all(one["runs"] == one["wanted"] for one in data.values())
@@ -117,8 +119,8 @@ def report(
                 "data": data,
             }
         )
-        if base is not None:
-            rows[-1] |= _differences(suite, row, base, found, shelf) if row != base else {"difference": None}
+        if base:
+            rows[-1] |= _differences(suite, row, base, found, shelf) if opponents != [row] else {"difference": None}
     chosen = [(suite.first.row(first), suite.first.row(second)) for first, second in pairs]
     return {
         "suite": suite.name,
@@ -126,9 +128,14 @@ def report(
         "metrics": sorted({str(record["metric"]) for record in found.values() if record.get("metric")}),
         "budget": suite.first.budget,
         "seeds": list(suite.first.seeds),
-        "against": base.title if base else None,
+        "against": " or ".join(row.title for row in opponents) or None,
+        "preferred": {title: row.title for title, row in base.items()} if len(opponents) > 1 else None,
         "pairs": [
-            {"first": one.title, "second": other.title, **_differences(suite, one, other, found, shelf)}
+            {
+                "first": one.title,
+                "second": other.title,
+                **_differences(suite, one, dict.fromkeys(suite.data, other), found, shelf),
+            }
             for one, other in chosen
         ],
         "rows": rows,
@@ -150,12 +157,20 @@ def _over(comparisons: Sequence[Comparison], row: Row, found: Mapping[str, Recor
 
 
 def _differences(
-    suite: Suite, first: Row, second: Row, found: Mapping[str, Record], shelf: Shelf | None
+    suite: Suite, first: Row, second: Mapping[str, Row], found: Mapping[str, Record], shelf: Shelf | None
 ) -> dict[str, Any]:
-    """Return the difference of two rows on each data set and in the mean, with intervals, or why there is none."""
+    """Return the difference of a row to another on each data set and in the mean, with intervals, or why there is none.
+
+    Args:
+        suite: The data sets.
+        first: The row.
+        second: The other row on each data set.
+        found: Records of the runs by id.
+        shelf: Where predictions are kept.
+    """
     parts: dict[str, list[Pair] | str] = {}
     for title, some in suite.data.items():
-        pairs = [paired.NOT_KEPT if shelf is None else _pair(one, first, second, found, shelf) for one in some]
+        pairs = [paired.NOT_KEPT if shelf is None else _pair(one, first, second[title], found, shelf) for one in some]
         reasons = [pair for pair in pairs if isinstance(pair, str)]
         parts[title] = reasons[0] if reasons else [pair for pair in pairs if not isinstance(pair, str)]
     whole = [part for part in parts.values() if not isinstance(part, str)]
@@ -214,6 +229,9 @@ def _note(report: Mapping[str, Any]) -> str:
         parts.append(f"Averaged over splits: {', '.join(several)}.")
     if report["against"] or report["pairs"]:
         parts.append(differences_note(report["metrics"]))
+    if report["preferred"]:
+        chosen = ", ".join(f"{title} {row}" for title, row in report["preferred"].items())
+        parts.append(f"Differences are to the one of them that is better on OOD validation: {chosen}.")
     for pair in report["pairs"]:
         words = {"mean": pair["difference"], **pair["differences"]}
         texts = [f"{name} {paired.cell(found, len(report['seeds'])).text}" for name, found in words.items()]
