@@ -111,7 +111,6 @@ def command(
             with output.watching(quiet) as watch:
                 failures = executors.complete(missing, runs, executor, jobs, threads, watch, address, expected)
             known = records_of(plan.runs, runs, sources)
-            failures = {one: why for one, why in failures.items() if one not in known}  # others may have trained them
         if export:
             export_results(finished(plan.runs, runs), export, predictions)
         report = room.report(plan, known, failures, against, [pair] if pair else (), Shelf(runs, sources))

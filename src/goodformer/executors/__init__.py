@@ -32,6 +32,8 @@ def complete(
 ) -> dict[str, str]:
     """Train all unfinished runs and return the reason of each failed one, by its id.
 
+    A run that this call could not train because another process did is not failed once it is finished.
+
     Args:
         configs: The runs, in the order of training.
         root: Folder of runs.
@@ -46,10 +48,15 @@ def complete(
     if executor == "ray":
         from goodformer.executors import ray
 
-        return ray.complete(configs, root, jobs, threads, watch, address, expected)
-    from goodformer.executors import local
+        failed = ray.complete(configs, root, jobs, threads, watch, address, expected)
+    else:
+        from goodformer.executors import local
 
-    return local.complete(configs, root, jobs or JOBS, threads, watch, expected)
+        failed = local.complete(configs, root, jobs or JOBS, threads, watch, expected)
+    from goodformer.engine.store import Run
+
+    finished = {config.id for config in configs if Run(root / config.folder_name).finished}
+    return {one: reason for one, reason in failed.items() if one not in finished}
 
 
 def each(executor: str = "local", threads: int = 1, address: str | None = None) -> Each:
