@@ -133,6 +133,7 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
                 input_names=names,
                 output_names=list(outputs),
                 dynamic_shapes=(dynamic,),
+                custom_translation_table={torch.ops.aten.index_add.default: _index_add},
                 verbose=False,
             )
         except Exception as error:  # the exporter raises anything
@@ -146,6 +147,20 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
     files.make_folder(place.parent)
     files.write(place, lambda part: program.save(str(part)))
     return {**about, "file": str(place)}
+
+
+def _index_add(base: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
+    """Write ``base.index_add(dim, index, source)`` in ONNX.
+
+    The exporter's own translation is ScatterND, whose threads in onnxruntime add to the same element at once and lose
+    terms. ScatterElements adds one term after the other.
+    """
+    from onnxscript import opset18 as op
+
+    assert alpha == 1
+    others = [axis for axis in range(len(source.shape)) if axis != dim % len(source.shape)]
+    places = op.Expand(op.Unsqueeze(index, op.Constant(value_ints=others)), op.Shape(source)) if others else index
+    return op.ScatterElements(base, places, source, axis=dim, reduction="add")
 
 
 def _without_choices(method: Method) -> Method:
