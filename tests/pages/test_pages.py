@@ -127,11 +127,15 @@ def test_several_targets_have_a_panel_each(opened: Callable[..., Any], several: 
         page.select_option("#target", "2")
         assert page.is_visible("[data-panel='2']")
         assert not page.is_visible("[data-panel='1']")
-        parts, targets = column(page, "metric-table", 0), column(page, "metric-table", 1)
-        assert [one for part, one in zip(parts, targets, strict=True) if part == "test"] == [
-            *("mean", "nitro", "aromatic"),
-            *("mean", "nitro", "aromatic"),
-        ]
+        page.click("text=Other metrics")
+        for table, metric in (("metric-table", "ROC-AUC"), ("other-metrics", "accuracy")):
+            parts, targets, metrics = (column(page, table, place) for place in range(3))
+            assert [one for part, one in zip(parts, targets, strict=True) if part == "test"] == [
+                *("mean", "nitro", "aromatic")
+            ]
+            assert set(metrics) == {metric}
+        rows = {int(one.replace(",", "")) for one in column(page, "metric-table", 3)}
+        assert max(rows) == several["counts"]["train"]  # the mean counts rows, not labels
     kept = evidence.load(Path(several["folder"]))["metrics"]["test"]
     by_target = {row["target"]: row["value"] for row in kept if row["metric"] == "rocauc"}
     assert by_target[""] == pytest.approx(several["splits"]["test"]["rocauc"], abs=1e-4)

@@ -282,13 +282,13 @@ def metrics(model: FittedModel, one: Seen, others: Mapping[str, Array]) -> list[
                 side: _mean([one / size for one, size in zip(some, unit, strict=True)]) if place < 0 else some[place]
                 for side, some in samples[metric].items()
             }
-            labels = one.y if place < 0 else one.y[:, place]
+            labelled = ~np.isnan(one.y)
             rows.append(
                 {
                     "metric": metric,
                     "name": statistics.NAMES.get(metric, metric),
                     "target": target,
-                    "rows": int((~np.isnan(labels)).sum()),
+                    "rows": int((labelled.any(1) if place < 0 else labelled[:, place]).sum()),
                     **statistics.interval(each[""]),
                     "others": {
                         side: {**statistics.interval(some), "difference": statistics.interval(each[""] - some)}

@@ -62,6 +62,7 @@ def breakdown(found: Mapping[str, Any]) -> dict[str, Any] | None:
         "sentence": sentence(found, groups, classes),
         "drawn": by == SCAFFOLD and found["similarity"] != "distance",
         "rows": [row(found, group, classes) for group in listed],
+        "unit": "Errors are in training standard deviations." if not classes and len(found["targets"]) > 1 else "",
         "others": f"The {counted(len(groups) - len(listed), f'other {by}')} with {counted(len(others), 'row')}: "
         f"{said(others, classes)}."
         if others and listed

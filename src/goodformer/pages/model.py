@@ -27,7 +27,7 @@ from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part
 from goodformer.pages.groups import SCAFFOLD
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import SPLIT_NAMES, SPLITS, split_names
+from goodformer.spec import SPLIT_NAMES, split_names
 
 HELD_OUT = ("test", "val", "id_test")
 """Parts that the model was not fitted to, the most telling first."""
@@ -180,7 +180,7 @@ def context(found: Evidence) -> dict[str, Any]:
         "about": about,
         "verdict": verdict(found),
         "tiles": tiles(found),
-        "metrics": metric_rows(found),
+        "metrics": [metric_rows(found, reported) for reported in (True, False)],
         "baselines": _baselines(found),
         "shift": shift_rows(found),
         "shift_charts": shift_charts(found),
@@ -217,7 +217,7 @@ def headline(found: Evidence, part: str) -> Mapping[str, Any]:
 
 
 def verdict(found: Evidence) -> dict[str, str]:
-    """Return one sentence on what the model reaches on shifted data, beside the best baseline."""
+    """Return one sentence on what the model reaches on shifted data, beside the baseline that validation prefers."""
     about, metric = found["about"], statistics.NAMES[found["task"]["metric"]]
     known = [name for name in HELD_OUT if name in found["metrics"] and headline(found, name)["value"] is not None]
     if not known:
@@ -230,7 +230,8 @@ def verdict(found: Evidence) -> dict[str, str]:
         return {"kind": "", "text": f"{text} No baseline was fitted to the same rows."}
     other = own["others"][name]
     gap = other["difference"]
-    text += f" The best baseline, {name}, reaches {page.number(other['value'])}."
+    which = f"baseline {name}" if len(own["others"]) == 1 else f"baseline {name}, the best on {found['names']['val']},"
+    text += f" The {which} reaches {page.number(other['value'])}."
     if gap["value"] is None or gap["low"] is None:
         return {"kind": "warn", "text": text}
     ends = f"{gap['value']:+.3f}, 95 % interval {gap['low']:+.3f} to {gap['high']:+.3f}"
@@ -291,12 +292,13 @@ def _baselines(found: Evidence) -> list[str]:
     return list(dict.fromkeys(name for some in found["metrics"].values() for row in some for name in row["others"]))
 
 
-def metric_rows(found: Evidence) -> list[dict[str, Any]]:
-    """Return one row per part, target and metric."""
+def metric_rows(found: Evidence, reported: bool) -> list[dict[str, Any]]:
+    """Return one row per part, target and metric, the most telling part first: of the reported metric or of others."""
     return [
         {**row, "part": found["names"][part], "target": row["target"] or "mean"}
-        for part in SPLITS
+        for part in (*HELD_OUT, "id_val", "train")
         for row in found["metrics"].get(part, ())
+        if (row["metric"] == found["task"]["metric"]) == reported
     ]
 
 
