@@ -155,9 +155,10 @@ def _index_add(base: Any, dim: int, index: Any, source: Any, alpha: float = 1) -
     The exporter's own translation is ScatterND, whose threads in onnxruntime add to the same element at once and lose
     terms. ScatterElements adds one term after the other.
     """
-    from onnxscript import opset18 as op
+    import onnxscript
 
     assert alpha == 1
+    op: Any = onnxscript.opset18
     others = [axis for axis in range(len(source.shape)) if axis != dim % len(source.shape)]
     places = op.Expand(op.Unsqueeze(index, op.Constant(value_ints=others)), op.Shape(source)) if others else index
     return op.ScatterElements(base, places, source, axis=dim, reduction="add")

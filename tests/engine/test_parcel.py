@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -97,6 +98,18 @@ def test_a_damaged_parcel_is_refused(tmp_path: Path, name: str | None) -> None:
     if name:
         with tarfile.open(fileobj=made, mode="w") as archive:
             archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    whole = hashlib.sha256(made.getvalue()).digest() + made.getvalue()
     with pytest.raises(InputError, match="damaged"):
-        parcel.receive(tmp_path / "run", made.getvalue())
+        parcel.receive(tmp_path / "run", whole)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_flipped_bit_in_a_parcel_is_noticed(tmp_path: Path, finished: Run) -> None:
+    packed = parcel.pack(finished.folder)
+    assert packed is not None
+    for place in range(0, len(packed), len(packed) // 50):
+        made = bytearray(packed)
+        made[place] ^= 1 << place % 8
+        with pytest.raises(InputError, match="damaged"):
+            parcel.receive(tmp_path / "run", bytes(made))
+    assert parcel.signature(tmp_path / "run") == {}

@@ -16,6 +16,7 @@ import pytest
 
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
+from goodformer.engine.store import ALREADY, Run
 from goodformer.executors import local
 from goodformer.executors.board import Board, Status
 
@@ -88,6 +89,38 @@ def test_jobs_run_at_a_time_and_none_twice(tmp_path: Path) -> None:
     assert 2 <= max(running) <= 3
     assert local.complete(wanted, tmp_path, jobs=3) == {}
     assert (tmp_path / "log").read_text() == log
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_run_of_another_process_is_awaited_and_continued_if_need_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finishes: bool
+) -> None:
+    (config,) = configs(tmp_path, range(1))
+    run = Run(tmp_path / config.folder_name)
+    refuse = f"import sys; print('goodformer: it {ALREADY} (here); wait.', file=sys.stderr); sys.exit(2)"
+    finish = f"import pathlib; pathlib.Path({str(run.folder / 'summary.json')!r}).write_text('{{}}')"
+    started: list[bool] = []
+
+    def command(*_: object, **__: object) -> list[str]:
+        started.append(run.owner is not None)
+        return [sys.executable, "-S", "-c", refuse if started[-1] else finish]
+
+    monkeypatch.setattr(local, "command", command)
+    monkeypatch.setattr(local, "PERIOD", 0.02)
+    other, seen = run.locked(), list[Status]()
+    other.__enter__()
+    (run.folder / "config.json").write_text("{}")
+
+    def watch(status: Status) -> None:
+        seen.append(status)
+        if any("in another process" in words for words in status.running) and run.owner:
+            if finishes:
+                (run.folder / "summary.json").write_text("{}")
+            other.__exit__(None, None, None)
+
+    assert local.complete([config], tmp_path, watch=watch) == {}
+    assert started == ([True] if finishes else [True, False])
+    assert (seen[-1].ended, seen[-1].failed, seen[-1].running) == (1, 0, ())
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])

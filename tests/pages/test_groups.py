@@ -35,7 +35,7 @@ def test_groups_are_ordered_by_what_they_cost_and_rows_without_label_do_not_coun
     assert (row["parts"], row["worst"]) == ("OOD test, OOD validation", "5, 6, 1")
     assert "4 rows whose size training has: 25.0% wrong" in made["sentence"]
     assert "5 rows with a new size: 80.0% wrong" in made["sentence"]
-    assert "2 other sizes with 5 rows: 40.0% wrong" in made["others"]
+    assert "The other 2 have 5 rows: 40.0% wrong" in made["others"]
 
 
 def test_single_rows_are_listed_if_no_group_has_more() -> None:

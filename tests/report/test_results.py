@@ -76,16 +76,35 @@ def test_seconds_are_the_mean_over_seeds() -> None:
 
 def test_what_differs_between_rows_is_a_column_and_what_nobody_has_is_none() -> None:
     table = only([record(0, 0.5), record(0, 0.6, method="dir", epochs=9, selection="last", budget="short")])
-    assert [cell.plain() for cell in table.column("epochs")] == ["3", "9"]
-    assert [cell.plain() for cell in table.column("budget")] == ["full", "short"]
-    assert [cell.plain() for cell in table.column("epoch chosen on")] == ["OOD validation", "last epoch"]
+    assert [cell.plain() for cell in table.column("epochs")] == ["9", "3"]
+    assert [cell.plain() for cell in table.column("budget")] == ["short", "full"]
+    assert [cell.plain() for cell in table.column("epoch chosen on")] == ["last epoch", "OOD validation"]
     assert table.note == ""
     assert not {"Precision@10", "edge AUC"} & set(table.heads)
 
 
 def test_a_model_that_is_not_the_usual_one_is_named() -> None:
     table = only([record(0, 0.5), record(0, 0.6, model="gps"), record(0, 0.7, preset="paper", method="goodformer")])
-    assert [cell.text for cell in table.column("method")] == ["erm", "erm on gps", "goodformer on gin, paper"]
+    assert [cell.text for cell in table.column("method")] == ["goodformer on gin, paper", "erm on gps", "erm"]
+
+
+@pytest.mark.parametrize(("metric", "order"), [("accuracy", ["dir", "erm", "vrex"]), ("rmse", ["erm", "dir", "vrex"])])
+def test_the_best_row_comes_first_and_those_without_result_last(metric: str, order: list[str]) -> None:
+    unknown = record(0, None, method="vrex", metric=metric)
+    table = only([unknown, record(0, 0.5, metric=metric), record(0, 0.6, method="dir", metric=metric)])
+    assert [cell.text for cell in table.column("method")] == order
+
+
+def test_larger_benchmarks_come_first() -> None:
+    titles = [
+        table.title for table in results.tables([record(0, 0.5, train_graphs=size) for size in (90, 18000, 2000)])
+    ]
+    assert [title.split(", ")[1].split()[0] for title in titles] == ["18000", "2000", "90"]
+
+
+def test_splits_with_several_seeds_are_one_row() -> None:
+    runs = [trained(0, f"dataset.seed={seed}", ood_test=0.5 + seed / 10) for seed in range(3)]
+    assert shown(*runs) == [("GOODFormer (ours)", "3")]
 
 
 def test_cost_is_in_cpu_seconds_if_every_record_has_them() -> None:
@@ -146,7 +165,7 @@ def test_a_setting_named_like_a_column_tells_rows_apart() -> None:
     assert rows == [("GOODFormer (ours)", "2"), (f"GOODFormer (ours), budget={other}", "1")]
 
 
-@pytest.mark.parametrize("path", ["model.dim", "method.variance_weight", "training.batch_size", "dataset.seed"])
+@pytest.mark.parametrize("path", ["model.dim", "method.variance_weight", "training.batch_size"])
 def test_a_change_in_any_part_is_another_row(path: str) -> None:
     assert [row[1] for row in shown(trained(0), trained(0, f"{path}=24"))] == ["1", "1"]
 
@@ -190,7 +209,7 @@ def test_runs_on_tables_of_ones_own_are_told_apart() -> None:
 def test_data_that_the_title_names_have_tables_of_their_own() -> None:
     data = [{"name": "drugood", "measurement": name} for name in ("ic50", "ec50")]
     made = results.tables([trained(0, data=one, dataset="drugood", domain="assay") for one in data])
-    assert [table.title.partition("measurement ")[2][:4] for table in made] == ["ic50", "ec50"]
+    assert [table.title.partition("measurement ")[2][:4] for table in made] == ["ec50", "ic50"]
 
 
 def test_rows_alike_are_not_the_papers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from pathlib import Path, PurePosixPath
@@ -12,6 +13,8 @@ from goodformer.errors import InputError
 
 PARCEL = "parcel.tar"
 """Name of a parcel in the folder that it belongs to, until its files are in place."""
+DIGEST = 32
+"""Bytes at the start of a parcel: the SHA-256 checksum of the tar archive that follows."""
 Signature = dict[str, tuple[int, int, int]]
 
 
@@ -26,9 +29,9 @@ def signature(folder: Path) -> Signature:
 
 
 def pack(folder: Path) -> bytes | None:
-    """Return all files of a folder as one tar archive; None if there are none, or if one was changed meanwhile.
+    """Return all files of a folder as one parcel; None if there are none, or if one was changed meanwhile.
 
-    A run killed at any moment can be resumed, and an archive shows its folder at one moment, so it can be resumed, too.
+    A run killed at any moment can be resumed, and a parcel shows its folder at one moment, so it can be resumed, too.
     """
     content = io.BytesIO()
     try:
@@ -36,13 +39,15 @@ def pack(folder: Path) -> bytes | None:
         with tarfile.open(fileobj=content, mode="w") as archive:
             for name in before:
                 archive.add(folder / name, name)
-        return content.getvalue() if before and signature(folder) == before else None
+        if not before or signature(folder) != before:
+            return None
+        return hashlib.sha256(content.getvalue()).digest() + content.getvalue()
     except OSError:  # a file is gone, or shorter than it was
         return None
 
 
 def receive(folder: Path, content: bytes) -> None:
-    """Replace the files of a folder by those of an archive; `settle` completes it after a stop at any moment."""
+    """Replace the files of a folder by those of a parcel; `settle` completes it after a stop at any moment."""
     files.make_folder(folder)
     files.write_bytes(folder / PARCEL, content)
     settle(folder)
@@ -53,14 +58,8 @@ def settle(folder: Path) -> None:
     path = folder / PARCEL
     if not path.is_file():
         return
-    try:
-        with tarfile.open(path) as archive:
-            found = {one.name: archive.extractfile(one) for one in archive.getmembers()}
-            content = {name: file.read() for name, file in found.items() if file is not None}
-    except tarfile.TarError:
-        content = {}
-    outside = any(".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() for name in content)
-    if not content or outside:
+    content = _unpacked(path.read_bytes())
+    if not content:
         raise InputError(f"{path} is damaged; remove it, and the run continues from the files beside it.")
     for name in signature(folder).keys() - content:
         (folder / name).unlink(missing_ok=True)
@@ -71,3 +70,18 @@ def settle(folder: Path) -> None:
         files.make_folder((folder / name).parent)
         files.write_bytes(folder / name, content[name])
     path.unlink()
+
+
+def _unpacked(packed: bytes) -> dict[str, bytes]:
+    """Return the files of a parcel by their names; none if it is damaged or a name leads out of the folder."""
+    digest, archived = packed[:DIGEST], packed[DIGEST:]
+    if hashlib.sha256(archived).digest() != digest:
+        return {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archived)) as archive:
+            found = {one.name: archive.extractfile(one) for one in archive.getmembers()}
+            content = {name: file.read() for name, file in found.items() if file is not None}
+    except tarfile.TarError:
+        return {}
+    outside = any(".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() for name in content)
+    return {} if outside else content

@@ -33,6 +33,10 @@ SHOWN = 5
 """Runs that an error message names."""
 ATTEMPTS = 20
 """How often the lock of a run is tried while other processes remove the folder."""
+PROBE = 0.3
+"""Seconds within which a lock is got that another process only looks at."""
+ALREADY = "is already being trained by another process"
+"""Words of the message about a run that cannot be trained now."""
 
 
 Scores = dict[str, float | None]
@@ -207,6 +211,20 @@ class Run:
             raise InputError(f"{self.folder} has no weights yet; train it for at least one epoch.")
         return self.folder / which
 
+    @property
+    def owner(self) -> str | None:
+        """The process that trains this run now, in words; None if there is none."""
+        path = self.folder / LOCK
+        if not path.exists():
+            return None
+        try:
+            with FileLock(path).acquire(timeout=0):
+                return None
+        except Timeout:
+            return _owner(path)
+        except OSError:  # removed meanwhile, or not writable: who trains it will find out
+            return None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Make the folder and keep other processes from training this run; the lock of a killed process is released.
@@ -221,14 +239,13 @@ class Run:
         for _ in range(ATTEMPTS):
             files.make_folder(self.folder)
             try:
-                lock.acquire(timeout=0)
+                lock.acquire(timeout=PROBE)  # `owner` holds it for a moment
                 break
             except Timeout:
                 if not path.exists():  # its owner removed the folder
                     continue
                 raise AlreadyTrained(
-                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop "
-                    "it first."
+                    f"{self.folder} {ALREADY} ({_owner(path)}); wait for it or stop it first."
                 ) from None
             except FileNotFoundError:  # its owner removed the folder
                 continue

@@ -87,15 +87,17 @@ class Board:
         if failure:
             self.failures[config.id] = failure
 
-    def status(self, running: Sequence[RunConfig]) -> Status:
-        """Return the progress so far, given the runs in training."""
-        self.seconds |= {config.id: self._seconds(config) for config in running}
+    def status(self, running: Sequence[RunConfig], elsewhere: Sequence[RunConfig] = ()) -> Status:
+        """Return the progress so far, given the runs in training here and those that another process trains."""
+        everywhere = (*running, *elsewhere)
+        self.seconds |= {config.id: self._seconds(config) for config in everywhere}
         done = {one: len(seconds) for one, seconds in self.seconds.items()}
         sound = [one for one in self.configs if one not in self.failures]
         words = (
             f"{config.method['name']} on {config.model['name']}, seed {config.seed}, "
             f"epoch {min(done[config.id] + 1, config.training.epochs)} of {config.training.epochs}"
-            for config in running
+            f"{' in another process' if config in elsewhere else ''}"
+            for config in everywhere
         )
         return Status(
             runs=len(self.configs),

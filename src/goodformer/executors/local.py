@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from goodformer.config.run import RunConfig
-from goodformer.engine.store import Run
+from goodformer.engine.store import ALREADY, Run
 from goodformer.executors.board import Board, Watch, logged, terminable, uncut
 
 PERIOD = 0.25
@@ -36,6 +36,7 @@ def complete(
 ) -> dict[str, str]:
     """Train all unfinished runs; a run that fails does not stop the others.
 
+    A run that another process trains is awaited; if that process ends without finishing it, it is continued here.
     An interrupt stops the processes and is raised again; the next call continues every run from its last whole epoch.
 
     Args:
@@ -52,21 +53,32 @@ def complete(
     board = Board(configs, root, jobs, expected)
     waiting = deque(board.unfinished)
     running: list[Worker] = []
+    elsewhere: list[RunConfig] = []
 
     def show() -> None:
         if watch:
-            watch(board.status([worker.config for worker in running]))
+            watch(board.status([worker.config for worker in running], elsewhere))
 
     with tempfile.TemporaryDirectory() as scratch, _stopping(running):
-        while waiting or running:
+        while waiting or running or elsewhere:
+            for config in [one for one in elsewhere if Run(root / one.folder_name).owner is None]:
+                elsewhere.remove(config)
+                if Run(root / config.folder_name).finished:
+                    board.note_end(config, None)
+                else:
+                    waiting.appendleft(config)
             while waiting and len(running) < jobs:
                 running.append(Worker(waiting.popleft(), root, Path(scratch), threads))
             for worker in [worker for worker in running if worker.ended]:
                 running.remove(worker)
-                board.note_end(worker.config, worker.failure(), time.monotonic() - worker.started)
+                failure = worker.failure()
+                if failure and ALREADY in failure:
+                    elsewhere.append(worker.config)
+                else:
+                    board.note_end(worker.config, failure, time.monotonic() - worker.started)
                 show()
             show()
-            time.sleep(PERIOD if running else 0)
+            time.sleep(PERIOD if running or elsewhere else 0)
     return board.failures
 
 

@@ -112,13 +112,19 @@ def shown(table: Table) -> dict[str, Any]:
 
 
 def best(rows: Rows) -> str:
-    """Return one sentence on the row with the highest OOD test; empty if none has a result."""
+    """Return one sentence on the highest OOD test among the rows with most seeds; empty if none has a result."""
     found = [(METRICS["ood_test"].over(some), label) for label, some in rows]
-    known = [(mean.mean, mean.known, label) for mean, label in found if mean.mean is not None]
+    most = max((mean.known for mean, _ in found), default=0)
+    known = [(mean.mean, label) for mean, label in found if mean.mean is not None and mean.known == most]
     if not known or any(record.get("metric") not in SHARES for _, some in rows for record in some):
         return ""
-    value, seeds, label = max(known)
-    return f"Highest OOD test of {len(rows)}: {label} with {value:.2f} ({counted(seeds, 'seed')})."
+    value, label = max(known)
+    among = (
+        f"the {len(known)} rows with {counted(most, 'seed')}"
+        if len(known) > 1
+        else f"rows with {counted(most, 'seed')}"
+    )
+    return f"Highest OOD test among {among}: {label} with {value:.2f}."
 
 
 def curves(rows: Rows) -> list[dict[str, Any]]:

@@ -63,8 +63,7 @@ def breakdown(found: Mapping[str, Any]) -> dict[str, Any] | None:
         "drawn": by == SCAFFOLD and found["similarity"] != "distance",
         "rows": [row(found, group, classes) for group in listed],
         "unit": "Errors are in training standard deviations." if not classes and len(found["targets"]) > 1 else "",
-        "others": f"The {counted(len(groups) - len(listed), f'other {by}')} with {counted(len(others), 'row')}: "
-        f"{said(others, classes)}."
+        "others": f"The other {len(groups) - len(listed)} have {counted(len(others), 'row')}: {said(others, classes)}."
         if others and listed
         else "",
     }

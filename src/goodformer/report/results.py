@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
 from goodformer.report.rows import GNN, GOODFORMER, PAPER, PLAIN_GNN, version_title
 from goodformer.report.table import ABSENT, Cell, Table, insert
+from goodformer.spec import worth
 
 MOST_CHANGES = 4
 """Number of changed settings that a label lists; with more, as after a change of a preset, it only counts them."""
@@ -34,9 +36,9 @@ BESIDE = ("id_test", "ood_val", "precision_at_10", "edge_auc")
 """Metrics shown after OOD test and the paper's number."""
 SHOWN_ELSEWHERE = (
     *("dataset.name", "dataset.graphs", "model.name", "method.name"),
-    *("training.epochs", "training.selection"),
+    *("training.epochs", "training.selection", "dataset.seed"),
 )
-"""Settings that a title, a note or a column shows."""
+"""Settings that a title, a note or a column shows; the seed of a split is one of the seeds of its row."""
 
 Key = tuple[Any, ...]
 
@@ -65,13 +67,18 @@ def rows(records: Sequence[Record]) -> list[list[tuple[str, list[Record]]]]:
 
 
 def _benchmarks(records: Sequence[Record]) -> dict[Key, list[Record]]:
-    """Return the records of each benchmark."""
+    """Return the records of each benchmark, by name, the largest number of graphs first."""
 
     def benchmark(record: Record) -> Key:
         dataset = record.get("config", {}).get("dataset", {})
         return (*(record.get(key) for key in BENCHMARK), *(dataset.get(key) for key in VARIANT))
 
-    return _grouped(records, benchmark)
+    def order(key: Key) -> Key:
+        named = dict(zip(BENCHMARK, key, strict=False))
+        return (*(str(named[name]) for name in BENCHMARK[:-1]), -(named["train_graphs"] or 0), *map(str, key))
+
+    found = _grouped(records, benchmark)
+    return {key: found[key] for key in sorted(found, key=order)}
 
 
 def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
@@ -83,13 +90,18 @@ def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Ke
 
 
 def _rows(records: Sequence[Record]) -> dict[Key, list[Record]]:
-    """Return the records of each row of a table, those with the same settings but for the seed."""
+    """Return the records of each row of a table, those with the same settings but for the seed; best OOD test first."""
     groups: dict[Key, list[Record]] = {}
     for alike in _grouped(records, lambda record: tuple(record.get(key) for key in KEY)).values():
         for record in alike:  # runs with other settings than their preset's are rows of their own
             preset = ", ".join((str(record.get("preset")), *_changes(record)))
             groups.setdefault(tuple(({**record, "preset": preset}).get(key) for key in KEY), []).append(record)
-    return groups
+
+    def order(pair: tuple[Key, list[Record]]) -> float:
+        mean, metric = METRICS["ood_test"].over(pair[1]).mean, str(pair[1][0].get("metric"))
+        return math.inf if mean is None else -worth(metric, mean)
+
+    return dict(sorted(groups.items(), key=order))
 
 
 def _table(benchmark: Key, records: Sequence[Record]) -> Table:
