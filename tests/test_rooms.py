@@ -53,7 +53,7 @@ LIGHT = ("config", "report", "executors", "engine.store", "cli.runs", "cli.compa
 """Modules that must not import torch: commands that read records start within a second."""
 LIBRARIES = {
     "lightning": {"engine/loop.py"},
-    "rdkit": {"data/molecule.py", "draw/molecules.py"},
+    "rdkit": {"data/molecule.py", "draw/molecules.py", "transforms/properties.py"},
     "spacy": {"data/benchmarks/parse.py"},
     "pooch": {"data/acquire.py"},
     "pyarrow": {"data/readers/rows.py"},

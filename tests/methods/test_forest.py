@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from rdkit import Chem
+from rdkit.Chem import Crippen
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from scipy.stats import spearmanr
 from sklearn.ensemble import RandomForestClassifier
@@ -187,6 +188,26 @@ def test_pairs_of_nodes_are_counted_and_explained(
     ones = torch.ones(data.edge_index.shape[1])
     torch.testing.assert_close(method.weighted_logits(data, ones), method(data))
     assert not torch.allclose(method.weighted_logits(data, ones / 2), method(data))
+
+
+@pytest.mark.parametrize("kind", [Forest, Linear])
+def test_sums_of_properties_are_columns_and_explained(graphs: GraphSet, kind: type[CountMethod]) -> None:
+    ready = graphs.with_node("properties_38", encode("properties:38", graphs.structure(FEATURES)))
+    method = kind(Fingerprint(FEATURES, table=128, properties=38), BINARY)
+    assert method.model.encodings == ("environments:2", "properties:38")
+    data = whole(ready)
+    method.fit([data], seed=0)
+    method.eval()
+    counts = method.model.counts(data)
+    logp = [Crippen.MolLogP(Chem.MolFromSmiles(one)) for one in SMILES]
+    assert counts[:, 128].tolist() == pytest.approx(logp, abs=1e-4)
+    np.testing.assert_array_less(0.9, roc_auc_score(LABELS, method(data)[:, 0].detach()))
+    _, terms = method.contributions(counts, torch.ones(len(SMILES), 1).to(counts))
+    terms = terms * (counts != 0)  # columns that the graph lacks belong to no edge
+    terms[:, :128] = 0  # environments have their own test
+    scores = method.model.spread(data, terms.to(counts))
+    in_graph = torch.zeros(len(SMILES)).index_add(0, data.batch[data.edge_index[0]], scores.float()) / 2
+    torch.testing.assert_close(in_graph, terms.sum(1).float(), atol=1e-4, rtol=1e-3)
 
 
 def test_a_fingerprint_that_counts_nothing_is_refused() -> None:

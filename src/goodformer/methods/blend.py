@@ -69,7 +69,7 @@ class Blend(Method):
             list[str],
             Computed("goodformer.methods.members:check_members"),
             Field(description="Further members, each a method under its own settings: method or method:preset."),
-        ] = ["forest", "linear", "forest:pairs", "linear:pairs"],  # noqa: B006 - never changed
+        ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),

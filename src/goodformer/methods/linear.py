@@ -59,8 +59,9 @@ class Linear(CountMethod):
         self.strength, self.balanced = strength, balanced
         self.register_buffer("weight", torch.zeros(task.outputs, self.model.columns))
         self.register_buffer("bias", torch.zeros(task.outputs))
-        self.register_buffer("centre", torch.zeros(2 * self.model.measured))
-        self.register_buffer("scale", torch.ones(2 * self.model.measured))
+        further = self.model.columns - self.model.counted
+        self.register_buffer("centre", torch.zeros(further))
+        self.register_buffer("scale", torch.ones(further))
 
     def logits(self, counts: Tensor) -> Tensor:
         """Logits (B, C)."""

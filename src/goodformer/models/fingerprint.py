@@ -1,4 +1,4 @@
-"""Fingerprints: a graph as the counts of its local environments and pairs of nodes."""
+"""Fingerprints: a graph as the counts of its local environments and pairs of nodes, and sums of node properties."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Fingerprint(GraphModel):
     An environment is a node with everything up to r steps away, r = 0 .. radius. For molecules the counts are those of
     the Morgan (ECFP) fingerprint, for other graphs those of the Weisfeiler-Lehman kernel. Further columns count pairs
     of nodes by their codes of radius 0 and the hops between them: atom pairs, or the shortest-path kernel. If node
-    features are continuous, their means and standard deviations over the nodes are the last columns. S is a fixed
-    matrix of signs, so the readout, the sum over the nodes, is a random projection of the environments. Nothing is
-    learned.
+    features are continuous, their means and standard deviations over the nodes are columns, too. The last columns are
+    sums of node properties: descriptors of a molecule such as its logP. S is a fixed matrix of signs, so the readout,
+    the sum over the nodes, is a random projection of the environments. Nothing is learned.
 
     Paper: Rogers & Hahn, "Extended-Connectivity Fingerprints", 2010; Shervashidze et al., "Weisfeiler-Lehman Graph
     Kernels", 2011; Carhart et al., "Atom Pairs as Molecular Features", 1985; Borgwardt & Kriegel, "Shortest-Path
@@ -49,20 +49,27 @@ class Fingerprint(GraphModel):
             int, Field(ge=0, le=1 << 20, description="Columns that the codes of node pairs are folded to; 0 for none.")
         ] = 0,
         reach: Annotated[int, Field(ge=1, le=100, description="Most hops between the two nodes of a pair.")] = 10,
+        properties: Annotated[
+            int, Field(ge=0, le=1000, description="Properties of nodes that are summed; molecules have 38.")
+        ] = 0,
         dim: Annotated[int, Field(ge=1, description="Width of the projection, which the domain score reads.")] = 64,
     ) -> None:
         super().__init__()
         if table + pairs < 1:
             raise InputError("a fingerprint without environments and pairs counts nothing; set table or pairs.")
         self.radius, self.table, self.pairs, self.reach, self.dim = radius, table, pairs, reach, dim
-        self.attribute = Encoding("environments", radius).attribute
-        self.encodings = (f"environments:{radius}",)
+        self.properties = properties
+        needed = [Encoding("environments", radius), *([Encoding("properties", properties)] if properties else [])]
+        self.attribute, self.summed = needed[0].attribute, needed[-1].attribute
+        self.encodings = tuple(map(str, needed))
         self.measured = len(spec.node.sizes) if spec.node.kind == "continuous" else 0
         self.counted = table + pairs
         """Number of columns that count environments or pairs."""
-        self.columns = self.counted + 2 * self.measured
-        """Number of columns F of `counts`: those that count, then means and standard deviations."""
-        self.register_buffer("signs", signs(self.columns, dim) / dim**0.5, persistent=False)
+        self.projected = self.counted + 2 * self.measured
+        """Number of columns that the projection reads: those that count, then means and standard deviations."""
+        self.columns = self.projected + properties
+        """Number of columns F of `counts`: those of the projection, then sums of properties."""
+        self.register_buffer("signs", signs(self.projected, dim) / dim**0.5, persistent=False)
 
     def counts(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """Return the columns of every graph (B, F).
@@ -75,27 +82,29 @@ class Fingerprint(GraphModel):
             found.append(count(self.slots(batch), batch.batch, graphs, self.table, weight))
         if self.pairs:
             found.append(self._pairs(batch).count(edge_weight))
-        counted = torch.cat(found, 1).to(self.signs)
-        if not self.measured:
-            return counted
-        x, size = batch.x.to(self.signs), batch.ptr.diff()[:, None]
-        mean = x.new_zeros(batch.num_graphs, self.measured).index_add(0, batch.batch, x) / size
-        square = torch.zeros_like(mean).index_add(0, batch.batch, (x - mean[batch.batch]).square()) / size
-        return torch.cat((counted, mean, square.sqrt()), 1)
+        columns = [torch.cat(found, 1).to(self.signs)]
+        if self.measured:
+            x, size = batch.x.to(self.signs), batch.ptr.diff()[:, None]
+            mean = self._sums(x, batch) / size
+            columns += [mean, (self._sums((x - mean[batch.batch]).square(), batch) / size).sqrt()]
+        if self.properties:
+            columns.append(self._sums(batch[self.summed].to(self.signs), batch))
+        return torch.cat(columns, 1)
 
     def slots(self, batch: Batch) -> Tensor:
         """Return the column of each environment, -1 for none, (N, R + 1)."""
-        return fold(batch[self.attribute], self.table or self.columns)
+        return fold(batch[self.attribute], self.table or self.counted)
 
     def project(self, counts: Tensor) -> Tensor:
-        """Return a random projection of log(1 + counts) and the further columns (B, D)."""
-        columns = torch.cat((counts[:, : self.counted].log1p(), counts[:, self.counted :]), 1)
+        """Return a random projection of log(1 + counts), means and standard deviations (B, D)."""
+        columns = torch.cat((counts[:, : self.counted].log1p(), counts[:, self.counted : self.projected]), 1)
         return columns.to(self.signs.dtype) @ self.signs
 
     def spread(self, batch: Batch, values: Tensor) -> Tensor:
         """Share the values of the columns (B, F) among what they count, and this among edges, (E,).
 
-        A pair shares its value between its nodes, which pass it on like environments of radius 0.
+        A pair shares its value between its nodes, and a sum of properties among nodes by their absolute properties;
+        nodes pass it on like environments of radius 0.
         """
         graph, slots = batch.batch, self.slots(batch)
         shares = values.new_zeros(slots.shape)  # (N, R + 1)
@@ -106,6 +115,11 @@ class Fingerprint(GraphModel):
             near = self._pairs(batch)
             each = values[:, self.table : self.counted] / near.count().clamp(min=1)
             shares = torch.cat((shares[:, :1] + near.spread(each)[:, None], shares[:, 1:]), 1)
+        if self.properties:
+            size = batch[self.summed].abs().to(values)
+            each = values[:, self.projected :] / self._sums(size, batch).clamp(min=1e-12)
+            nodes = (size * each[graph]).sum(1, keepdim=True)
+            shares = torch.cat((shares[:, :1] + nodes, shares[:, 1:]), 1)
         return self._balls(batch).spread(shares)
 
     def forward(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
@@ -118,7 +132,11 @@ class Fingerprint(GraphModel):
 
     def readout(self, h: Tensor, batch: Batch) -> Tensor:
         """The sum over the nodes of each graph (B, D)."""
-        return h.new_zeros(batch.num_graphs, h.shape[1]).index_add(0, batch.batch, h)
+        return self._sums(h, batch)
+
+    def _sums(self, values: Tensor, batch: Batch) -> Tensor:
+        """Return the sum of the values of nodes (N, k) over each graph, (B, k)."""
+        return values.new_zeros(batch.num_graphs, values.shape[1]).index_add(0, batch.batch, values)
 
     def _pairs(self, batch: Batch) -> Pairs:
         return Pairs(Layout(batch), batch[self.attribute][:, 0], self.reach, self.pairs)

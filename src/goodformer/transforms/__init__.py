@@ -11,6 +11,7 @@ from goodformer.spec import Encoding
 from goodformer.transforms import closed_walks as _closed_walks
 from goodformer.transforms import environments as _environments
 from goodformer.transforms import laplacian as _laplacian
+from goodformer.transforms import properties as _properties
 from goodformer.transforms import random_walk as _random_walk
 from goodformer.transforms.structure import Structure
 
@@ -23,6 +24,7 @@ ENCODINGS: dict[str, Callable[[Structure, int], Tensor]] = {
     "closed_walks": _closed_walks.closed_walks,
     "cycle_walks": _closed_walks.cycle_walks,
     "environments": _environments.environments,
+    "properties": _properties.properties,
 }
 """Functions by name, all with the same arguments and result.
 
@@ -41,6 +43,7 @@ VERSIONS: dict[str, int] = {
     "closed_walks": _closed_walks.VERSION,
     "cycle_walks": _closed_walks.CYCLES_VERSION,
     "environments": _environments.VERSION,
+    "properties": _properties.VERSION,
 }
 """Name -> version of the encoding, part of the cache key."""
 

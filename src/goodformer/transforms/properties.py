@@ -1,0 +1,153 @@
+"""Properties of nodes whose sums describe a graph: for molecules, those that chemists call descriptors.
+
+The only transform that imports RDKit. Letters: N nodes, n atoms of a molecule, k columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from goodformer.transforms.environments import CHARGE, CHARGE_OFFSET, ELEMENT, HYDROGENS, MOLECULE, RING
+from goodformer.transforms.structure import Structure
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+VERSION = 1
+"""Increase this when the values change, so that cached encodings are recomputed."""
+HYBRIDISATION, AROMATIC, SP3 = 6, 7, 4
+"""Further columns of the atom features, and the code of sp3."""
+LOGP_ENDS = (-0.4, -0.2, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+REFRACTIVITY_ENDS = (1.29, 1.82, 2.24, 2.45, 2.75, 3.05, 3.63, 3.8, 4.0)
+"""Ends of the bins of SlogP_VSA and SMR_VSA."""
+NAMES = (
+    *("logP", "refractivity", "polar surface", "surface", "mass", "donor", "hydrogens of donors", "nitrogen or oxygen"),
+    *("aromatic", "in a ring", "halogen", "atoms", "sp3 carbon", "rotatable bonds", "rings", "charge"),
+    *(f"surface, logP bin {place}" for place in range(len(LOGP_ENDS) + 1)),
+    *(f"surface, refractivity bin {place}" for place in range(len(REFRACTIVITY_ENDS) + 1)),
+)
+"""Columns of atoms; the sum of each over a molecule is one of its descriptors."""
+PLAIN = ("degree", "squared degree", "leaves")
+"""Columns of nodes of other graphs."""
+HALOGENS, CARBON, NITROGEN_OXYGEN, HYDROGEN_MASS = (9, 17, 35, 53, 85), 6, (7, 8), 1.008
+SINGLE, TRIPLE, AROMATIC_BOND = 1, 3, 12
+"""RDKit's numbers of elements and of bond types."""
+
+
+def properties(graphs: Structure, width: int) -> Tensor:
+    """Return the first ``width`` columns of `NAMES`, or of `PLAIN` for other graphs than molecules, (N, k), float32.
+
+    Contributions to logP and molar refractivity are those of Wildman & Crippen, to the polar surface those of Ertl, to
+    the surface those of Labute, all from RDKit. Hydrogens count for the atom that they are bound to. A rotatable bond
+    counts half for each end, and a ring of n atoms 1 / n for each. In the last columns the surface of an atom stands in
+    the bins of its own contributions to logP and refractivity. Columns that a graph does not have are zero.
+
+    Paper: Wildman & Crippen, "Prediction of Physicochemical Parameters by Atomic Contributions", 1999; Ertl et al.,
+    "Fast Calculation of Molecular Polar Surface Area", 2000; Labute, "A Widely Applicable Set of Descriptors", 2000.
+    """
+    nodes = int(graphs.ptr[-1])
+    found = np.zeros((nodes, max(width, len(NAMES))), dtype=np.float32)
+    if graphs.features != MOLECULE or graphs.x is None or graphs.edge_attr is None:
+        degree = _degree(graphs.edge_index.cpu().numpy(), nodes)
+        found[:, : len(PLAIN)] = np.stack((degree, degree**2, degree == 1), 1)
+        return torch.from_numpy(found[:, :width].copy()).to(graphs.edge_index.device)
+    x, ptr = graphs.x.cpu().numpy(), graphs.ptr.cpu().numpy()
+    once = graphs.edge_index[0] < graphs.edge_index[1]  # each bond in one direction
+    ends, kind = graphs.edge_index[:, once].cpu().numpy(), graphs.edge_attr[once, 0].cpu().numpy()
+    graph = np.searchsorted(ptr, ends[0], "right") - 1
+    order = np.argsort(graph, kind="stable")
+    ends, kind, bounds = ends[:, order], kind[order], np.searchsorted(graph[order], np.arange(len(ptr)))
+    for first, last, start, stop in zip(ptr[:-1], ptr[1:], bounds[:-1], bounds[1:], strict=True):
+        bonds = ends[:, start:stop] - first
+        found[first:last, : len(NAMES)] = _columns(x[first:last], bonds, kind[start:stop])
+    return torch.from_numpy(found[:, :width].copy()).to(graphs.edge_index.device)
+
+
+def _degree(edges: Ints, nodes: int) -> Ints:
+    """Return the number of neighbours of each node (N,)."""
+    u, v = np.concatenate((edges, edges[::-1]), 1)
+    pairs = np.unique((u * nodes + v)[u != v])
+    return np.bincount(pairs // max(nodes, 1), minlength=nodes)
+
+
+def _columns(x: Ints, bonds: Ints, kinds: Ints) -> Floats:
+    """Return all columns of one molecule (n, k)."""
+    from rdkit.Chem import rdMolDescriptors
+
+    mol = _rebuilt(x, bonds, kinds)
+    element, hydrogens = x[:, ELEMENT], x[:, HYDROGENS]
+    own, whole = _crippen(mol)
+    surface = np.array(rdMolDescriptors._CalcLabuteASAContribs(mol)[0])
+    polar = np.isin(element, NITROGEN_OXYGEN)
+    plain = (
+        *(whole[:, 0], whole[:, 1], rdMolDescriptors._CalcTPSAContribs(mol), surface),
+        [mol.GetAtomWithIdx(number).GetMass() for number in range(len(x))] + HYDROGEN_MASS * hydrogens,
+        *(polar & (hydrogens > 0), polar * hydrogens, polar),
+        *(x[:, AROMATIC], x[:, RING], np.isin(element, HALOGENS), np.ones(len(x))),
+        (element == CARBON) & (x[:, HYBRIDISATION] == SP3),
+        *_bonds_and_rings(mol, bonds, kinds),
+        x[:, CHARGE] - CHARGE_OFFSET,
+    )
+    columns = np.zeros((len(x), len(NAMES)))
+    for place, column in enumerate(plain):
+        columns[:, place] = column
+    for ends, values, first in (
+        (LOGP_ENDS, own[:, 0], len(plain)),
+        (REFRACTIVITY_ENDS, own[:, 1], -len(REFRACTIVITY_ENDS) - 1),
+    ):
+        columns[np.arange(len(x)), first + np.searchsorted(ends, values, "right")] = surface
+    return columns
+
+
+def _crippen(mol: Any) -> tuple[Floats, Floats]:
+    """Return the contributions of atoms to logP and refractivity without and with their hydrogens, both (n, 2)."""
+    from rdkit import Chem
+    from rdkit.Chem import rdMolDescriptors
+
+    atoms, full = mol.GetNumAtoms(), Chem.AddHs(mol)
+    each = np.array(rdMolDescriptors._CalcCrippenContribs(full)).reshape(-1, 2)
+    own, whole = each[:atoms], each[:atoms].copy()
+    bound = [full.GetAtomWithIdx(number).GetNeighbors()[0].GetIdx() for number in range(atoms, full.GetNumAtoms())]
+    np.add.at(whole, bound, each[atoms:])
+    return own, whole
+
+
+def _bonds_and_rings(mol: Any, bonds: Ints, kinds: Ints) -> tuple[Floats, Floats]:
+    """Return for each atom (n,) half of its rotatable bonds, and its share of the rings that it is in."""
+    atoms, rings = mol.GetNumAtoms(), mol.GetRingInfo()
+    degree = np.bincount(bonds.reshape(-1), minlength=atoms)
+    stiff = np.zeros(atoms, dtype=bool)
+    stiff[bonds[:, kinds == TRIPLE]] = True
+    inner = (degree > 1) & ~stiff
+    free = (kinds == SINGLE) & inner[bonds[0]] & inner[bonds[1]]
+    free &= np.array([rings.NumBondRings(number) == 0 for number in range(len(kinds))], dtype=bool)
+    rotatable, share = np.zeros(atoms), np.zeros(atoms)
+    np.add.at(rotatable, bonds[:, free].reshape(-1), 0.5)
+    for ring in rings.AtomRings():
+        share[list(ring)] += 1 / len(ring)
+    return rotatable, share
+
+
+def _rebuilt(x: Ints, bonds: Ints, kinds: Ints) -> Any:
+    """Return the RDKit molecule of atom codes, and bonds in their order, without checking it."""
+    from rdkit import Chem
+
+    mol = Chem.RWMol()
+    for element, charge, hydrogens, aromatic in x[:, [ELEMENT, CHARGE, HYDROGENS, AROMATIC]].tolist():
+        atom = Chem.Atom(element)
+        atom.SetFormalCharge(charge - CHARGE_OFFSET)
+        atom.SetNumExplicitHs(hydrogens)
+        atom.SetNoImplicit(True)
+        atom.SetIsAromatic(bool(aromatic))
+        mol.AddAtom(atom)
+    for start, end, kind in zip(*bonds.tolist(), kinds.tolist(), strict=True):
+        number = mol.AddBond(start, end, Chem.BondType.values[kind])
+        mol.GetBondWithIdx(number - 1).SetIsAromatic(kind == AROMATIC_BOND)
+    mol.UpdatePropertyCache(strict=False)
+    Chem.GetSymmSSSR(mol)
+    return mol.GetMol()
