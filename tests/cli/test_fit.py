@@ -352,6 +352,7 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
         "linear",
         "forest:pairs",
         "linear:pairs",
+        "forest:properties",
     ]
     plain = next(one for one in report["members"] if member_name(one) == "forest")
     assert report["baseline"]["rows"]["forest"]["run"] == plain["run"]

@@ -41,7 +41,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         **_ENVIRONMENTS,
     },
     **{("model", name): _ENVIRONMENTS for name in ("gin", "gin-vn", "graphormer", "gps", "exphormer")},
-    ("model", "fingerprint"): {"pairs": 0, "reach": 10},
+    ("model", "fingerprint"): {"pairs": 0, "properties": 0, "reach": 10},
     ("method", "goodformer"): {"edge_score": "logits"},
     ("method", "dir"): {"generator": "network", "scorer": "mlp"},
     ("method", "ciga"): {"generator": "network", "scorer": "mlp"},
