@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from goodformer.apply.fit import configure_fit, fit_benchmark
+from goodformer.apply.fit import Recipe, configure_fit, fit_benchmark
 from goodformer.config.run import Hardware
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
@@ -136,8 +136,8 @@ class GraphEstimator(BaseEstimator):
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": fingerprint(benchmark)}
-        seed = self.random_state
-        config = configure_fit(benchmark, dataset, self.method, self.model, self.preset, seed, overrides, self.members)
+        recipe = Recipe(self.method, self.model, self.preset, overrides, self.random_state, self.members)
+        config = configure_fit(benchmark, dataset, recipe)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)

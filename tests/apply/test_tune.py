@@ -14,7 +14,7 @@ import yaml
 
 from goodformer import GraphClassifier, InputError, cli
 from goodformer.apply import tune as room
-from goodformer.apply.fit import OwnFile, configure_fit
+from goodformer.apply.fit import OwnFile, Recipe, configure_fit
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.config.search import read_preset, search_space, setting_names, value_of
@@ -280,6 +280,6 @@ def test_a_preset_file_gives_the_run_that_was_searched(search: room.Search, tmp_
     settings = {"training.learning_rate": 0.002, "model.layers": 2}
     room.write_preset(tmp_path / "best.yaml", search.config(), {**settings, "training.epochs": 8}, "found")
     made = configure_fit(
-        room.loaded(search.source), search.source.dataset, "goodformer", None, tmp_path / "best.yaml", 0
+        room.loaded(search.source), search.source.dataset, Recipe("goodformer", preset=tmp_path / "best.yaml")
     )
     assert made.id == search.config(settings).id

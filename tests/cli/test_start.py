@@ -19,10 +19,10 @@ def watch(sentence):  # the first line of progress, before any training
     raise KeyboardInterrupt
 
 try:
-    room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", "erm", "gin", watch=watch)
+    room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", room.Recipe("erm", "gin"), watch=watch)
 except KeyboardInterrupt:
     pass
-room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", "forest", baseline=False)
+room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", room.Recipe("forest"), baseline=False)
 """
 PREDICT = """
 import sys

@@ -12,7 +12,7 @@ import torch
 from rdkit import Chem
 
 from goodformer.apply.explain import explain_file
-from goodformer.apply.fit import OwnFile, fit_file
+from goodformer.apply.fit import OwnFile, Recipe, fit_file
 from goodformer.apply.predict import OLD_READER, notes_on, predict_file
 from goodformer.config.run import Hardware
 from goodformer.data.benchmarks.table import load_table
@@ -30,14 +30,14 @@ PROPRANOLOL = [
     "[Cl].CC(C)NCC(O)COc1cccc2ccccc12",
 ]
 KETO, ENOL = "CC(=O)CC(C)=O", "CC(O)=CC(C)=O"
-QUICK = {"method": "erm", "model": "gin", "overrides": ["training.epochs=1", "model.dim=16"]}
+QUICK = Recipe("erm", "gin", overrides=["training.epochs=1", "model.dim=16"])
 
 
 def fitted(folder: Path, standardise: str, **more: Any) -> tuple[FittedModel, dict[str, Any]]:
     """A model of the small molecules, and its report."""
     write_table(folder / "train.csv")
     source = OwnFile(folder / "train.csv", ("nitro",), standardise=standardise, **more)
-    report = fit_file(source, folder / "model", runs=folder / "runs", hardware=Hardware(progress=False), **QUICK)
+    report = fit_file(source, folder / "model", QUICK, runs=folder / "runs", hardware=Hardware(progress=False))
     return FittedModel.open(folder / "model"), report
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goodformer.apply.fit import OwnFile, fit_file
+from goodformer.apply.fit import OwnFile, Recipe, fit_file
 from goodformer.apply.predict import predict_file
 from goodformer.config.run import Hardware
 from goodformer.fitted import FittedModel
@@ -69,7 +69,7 @@ def nitro(home: Path) -> dict[str, Any]:
     write(home / "nitro.csv", ("name", "smiles", "nitro"), rows)
     tiny = ["model.dim=16", "model.encoder_dim=8", "training.epochs=2"]
     source = OwnFile(home / "nitro.csv", ("nitro",))
-    return fit_file(source, home / "nitro", overrides=tiny, runs=home / "runs", hardware=QUIET)
+    return fit_file(source, home / "nitro", Recipe(overrides=tiny), runs=home / "runs", hardware=QUIET)
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +91,7 @@ def several(home: Path) -> dict[str, Any]:
     ]
     write(home / "two.csv", ("smiles", "nitro", "aromatic"), rows)
     source = OwnFile(home / "two.csv", ("nitro", "aromatic"), split="random")
-    return fit_file(source, home / "two", "linear", runs=home / "runs", hardware=QUIET, baseline=False)
+    return fit_file(source, home / "two", Recipe("linear"), runs=home / "runs", hardware=QUIET, baseline=False)
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +105,9 @@ def graphs(home: Path) -> dict[str, Any]:
     (home / "graphs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     source = OwnFile(home / "graphs.jsonl", ("label",), split="random")
     tiny = ["model.dim=16", "training.epochs=1"]
-    return fit_file(source, home / "graphs", "erm", overrides=tiny, runs=home / "runs", hardware=QUIET, baseline=False)
+    return fit_file(
+        source, home / "graphs", Recipe("erm", overrides=tiny), runs=home / "runs", hardware=QUIET, baseline=False
+    )
 
 
 def write(path: Path, head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

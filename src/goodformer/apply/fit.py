@@ -115,22 +115,40 @@ class OwnFile:
         return load_table(self.path, self.smiles, self.target, self.split, self.seed, *more)
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """What is fitted to a user's data.
+
+    Attributes:
+        method: Name of a method, or ``auto``, see `choose_method`.
+        model: Name of a model; by default the one the method is published with.
+        preset: Preset of the method to start from, or a preset file, which also names method and model; by default see
+            `choose_method`.
+        overrides: ``part.setting=value``, for example ``training.epochs=5``.
+        seed: Seed of the run.
+        members: Runs with different seeds that predict together; by default one, or what a blend says.
+    """
+
+    method: str = AUTO
+    model: str | None = None
+    preset: str | Path | None = None
+    overrides: Sequence[str] = ()
+    seed: int = 0
+    members: int | None = None
+
+
 def fit_file(
     source: OwnFile,
     out: str | Path,
-    method: str = AUTO,
-    model: str | None = None,
-    preset: str | Path | None = None,
-    overrides: Sequence[str] = (),
-    seed: int = 0,
+    recipe: Recipe = Recipe(),  # noqa: B008 - never changed
+    *,
     runs: str | Path = "runs",
     hardware: Hardware | None = None,
-    warn: Callable[[str], None] | None = None,
     baseline: bool = True,
-    watch: Callable[[str], None] | None = None,
-    members: int | None = None,
     overwrite: bool = False,
     page: bool = True,
+    warn: Callable[[str], None] | None = None,
+    watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a file; write the model, its report and its split into a folder.
 
@@ -139,20 +157,14 @@ def fit_file(
     Args:
         source: The data.
         out: Folder of the fitted model.
-        method: Name of a method, or ``auto``, see `choose_method`.
-        model: Name of a model; by default the one the method is published with.
-        preset: Preset of the method to start from, or a preset file, which also names method and model; by default see
-            `choose_method`.
-        overrides: ``part.setting=value``, for example ``training.epochs=5``.
-        seed: Seed of the run.
+        recipe: What is fitted.
         runs: Folder of the runs.
         hardware: Where to compute.
-        warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
         baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
-        watch: Called with a sentence before and after each baseline.
-        members: Runs with different seeds that predict together; by default one, or what a blend says.
         overwrite: Whether to replace another model in the folder; the same fit replaces its own in any case.
         page: Whether to write ``report.html`` and the evidence it is made from, which contains rows of the data.
+        warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
+        watch: Called with a sentence before training, and before and after each baseline.
 
     Returns:
         The content of ``report.json``, ``folder``, and ``page``, the path of ``report.html`` if it was written.
@@ -166,7 +178,7 @@ def fit_file(
     with fresh_folder(folder), files.replacing(folder, WRITTEN) as new:  # fails before training if it cannot be written
         table = source.load()
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
-        config = configure_fit(benchmark, source.dataset, method, model, preset, seed, overrides, members)
+        config = configure_fit(benchmark, source.dataset, recipe)
         check_splits(config, benchmark)  # before the warnings: an error makes them pointless
         if earlier and not overwrite and _run_of(folder) != config.id:
             raise InputError(f"{folder} holds another model; choose a new folder, or replace it with --overwrite.")
@@ -237,27 +249,16 @@ def _run_of(folder: Path) -> str | None:
     return None
 
 
-def configure_fit(
-    benchmark: Benchmark,
-    dataset: Mapping[str, Any],
-    method: str,
-    model: str | None,
-    preset: str | Path | None,
-    seed: int,
-    overrides: Sequence[str] = (),
-    members: int | None = None,
-) -> RunConfig:
-    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs.
-
-    If the preset is a file, such as the one that `goodformer.apply.tune.tune` writes, it names method and model, too.
-    """
+def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Recipe) -> RunConfig:
+    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
+    method, model, preset, overrides = recipe.method, recipe.model, recipe.preset, recipe.overrides
     if preset is not None and is_preset_file(preset):
         method, model, preset, lines = read_preset(preset)
         overrides = [*lines, *overrides]
     method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset))
-    if members is not None:
-        method, overrides = with_members(method, members, overrides)
-    plain = configure(dataset, method, model, preset, seed=seed, overrides=overrides)
+    if recipe.members is not None:
+        method, overrides = with_members(method, recipe.members, overrides)
+    plain = configure(dataset, method, model, preset, seed=recipe.seed, overrides=overrides)
     given = {".".join(parse_assignment(line)[0]) for line in overrides}
     fitting = enough_training(benchmark.splits["train"], plain, given)
     return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodformer import files
-from goodformer.apply.fit import OwnFile, check_splits, configure_fit
+from goodformer.apply.fit import OwnFile, Recipe, check_splits, configure_fit
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.config.search import Range, lines_of, search_space, value_of, write_preset
 from goodformer.data.benchmark import Benchmark
@@ -86,8 +86,8 @@ class Search:
     def config(self, settings: Mapping[str, Any] | None = None) -> RunConfig:
         """Return the run of a trial; without settings that of the preset. The user's settings win over the trial's."""
         lines = [*lines_of(settings or {}), *self.overrides]
-        chosen = (self.method, self.model, self.preset, self.seed, lines)
-        return configure_fit(loaded(self.source), self.source.dataset, *chosen)
+        recipe = Recipe(self.method, self.model, self.preset, lines, self.seed)
+        return configure_fit(loaded(self.source), self.source.dataset, recipe)
 
     def space(self) -> dict[str, Range]:
         """Return what is varied: the ranges of method and model, without the settings that the user fixed."""

@@ -96,7 +96,7 @@ def command(
     watch = output.teller(quiet)
     with output.working():
         watch(f"reading {data} ...")
-        from goodformer.apply.fit import OwnFile, fit_file
+        from goodformer.apply.fit import OwnFile, Recipe, fit_file
         from goodformer.config.run import Hardware
         from goodformer.data.readers.labels import TaskChoice
 
@@ -110,23 +110,17 @@ def command(
             shown.append(sentence)
             typer.echo(f"note: {sentence}", err=True)
 
-        settings = preset_file or preset
         report = fit_file(
             source,
             out,
-            method,
-            model,
-            settings,
-            given,
-            seed,
-            runs,
-            hardware,
-            warn,
-            baseline,
-            watch,
-            members,
-            overwrite,
-            page,
+            Recipe(method, model, preset_file or preset, given, seed, members),
+            runs=runs,
+            hardware=hardware,
+            baseline=baseline,
+            overwrite=overwrite,
+            page=page,
+            warn=warn,
+            watch=watch,
         )
     output.document(report) if as_json else _show(report, shown)
 
