@@ -151,7 +151,9 @@ def _count(row: Mapping[str, Any], ends: Tensor, x: Tensor | None, where: str) -
     implied = len(x) if x is not None else int(ends.max()) + 1 if ends.numel() else 0
     nodes = row.get("num_nodes", implied)
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
-        raise InputError(f"{where} has num_nodes = {nodes!r}; give a whole number of 1 or more.")
+        raise InputError(
+            f"{where} has num_nodes = {nodes!r}; a graph has at least one node, and a whole number of them."
+        )
     check_limit("nodes", nodes, where)
     return nodes
 
