@@ -35,6 +35,7 @@ from goodformer.data.graphs import GIVEN, GraphSet, bounds
 from goodformer.errors import InputError, check_name
 from goodformer.limits import LIMITS, VARIABLE, limit
 from goodformer.spec import Features, FeatureSpec
+from goodformer.transforms.properties import rebuilt as from_codes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -629,21 +630,8 @@ def _shown(results: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 def rebuilt(graph: Data) -> Any:
     """Return the RDKit molecule of atom and bond codes, without checking it again."""
-    mol = Chem.RWMol()
-    for element, _, _, charge, hydrogens, _, _, aromatic, _ in graph.x.tolist():
-        atom = Chem.Atom(element)
-        atom.SetFormalCharge(charge + ATOM[3][1])
-        atom.SetNumExplicitHs(hydrogens)
-        atom.SetNoImplicit(True)
-        atom.SetIsAromatic(bool(aromatic))
-        mol.AddAtom(atom)
-    for (start, end), (kind, *_) in zip(graph.edge_index.T.tolist(), graph.edge_attr.tolist(), strict=True):
-        if start < end:
-            count = mol.AddBond(start, end, Chem.BondType.values[kind])
-            mol.GetBondWithIdx(count - 1).SetIsAromatic(Chem.BondType.values[kind] == Chem.BondType.AROMATIC)
-    mol.UpdatePropertyCache(strict=False)
-    Chem.FastFindRings(mol)
-    return mol.GetMol()
+    once = graph.edge_index[0] < graph.edge_index[1]
+    return from_codes(graph.x.numpy(), graph.edge_index[:, once].numpy(), graph.edge_attr[once, 0].numpy())
 
 
 def labelled(mol: Any, codes: Sequence[int]) -> Any:

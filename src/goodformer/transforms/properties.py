@@ -68,6 +68,26 @@ def properties(graphs: Structure, width: int) -> Tensor:
     return torch.from_numpy(found[:, :width].copy()).to(graphs.edge_index.device)
 
 
+def rebuilt(x: Ints, bonds: Ints, kinds: Ints) -> Any:
+    """Return the RDKit molecule of atom codes, and bonds in their order, without checking it."""
+    from rdkit import Chem
+
+    mol = Chem.RWMol()
+    for element, charge, hydrogens, aromatic in x[:, [ELEMENT, CHARGE, HYDROGENS, AROMATIC]].tolist():
+        atom = Chem.Atom(element)
+        atom.SetFormalCharge(charge - CHARGE_OFFSET)
+        atom.SetNumExplicitHs(hydrogens)
+        atom.SetNoImplicit(True)
+        atom.SetIsAromatic(bool(aromatic))
+        mol.AddAtom(atom)
+    for start, end, kind in zip(*bonds.tolist(), kinds.tolist(), strict=True):
+        number = mol.AddBond(start, end, Chem.BondType.values[kind])
+        mol.GetBondWithIdx(number - 1).SetIsAromatic(kind == AROMATIC_BOND)
+    mol.UpdatePropertyCache(strict=False)
+    Chem.GetSymmSSSR(mol)
+    return mol.GetMol()
+
+
 def _degree(edges: Ints, nodes: int) -> Ints:
     """Return the number of neighbours of each node (N,)."""
     u, v = np.concatenate((edges, edges[::-1]), 1)
@@ -79,7 +99,7 @@ def _columns(x: Ints, bonds: Ints, kinds: Ints) -> Floats:
     """Return all columns of one molecule (n, k)."""
     from rdkit.Chem import rdMolDescriptors
 
-    mol = _rebuilt(x, bonds, kinds)
+    mol = rebuilt(x, bonds, kinds)
     element, hydrogens = x[:, ELEMENT], x[:, HYDROGENS]
     own, whole = _crippen(mol)
     surface = np.array(rdMolDescriptors._CalcLabuteASAContribs(mol)[0])
@@ -131,23 +151,3 @@ def _bonds_and_rings(mol: Any, bonds: Ints, kinds: Ints) -> tuple[Floats, Floats
     for ring in rings.AtomRings():
         share[list(ring)] += 1 / len(ring)
     return rotatable, share
-
-
-def _rebuilt(x: Ints, bonds: Ints, kinds: Ints) -> Any:
-    """Return the RDKit molecule of atom codes, and bonds in their order, without checking it."""
-    from rdkit import Chem
-
-    mol = Chem.RWMol()
-    for element, charge, hydrogens, aromatic in x[:, [ELEMENT, CHARGE, HYDROGENS, AROMATIC]].tolist():
-        atom = Chem.Atom(element)
-        atom.SetFormalCharge(charge - CHARGE_OFFSET)
-        atom.SetNumExplicitHs(hydrogens)
-        atom.SetNoImplicit(True)
-        atom.SetIsAromatic(bool(aromatic))
-        mol.AddAtom(atom)
-    for start, end, kind in zip(*bonds.tolist(), kinds.tolist(), strict=True):
-        number = mol.AddBond(start, end, Chem.BondType.values[kind])
-        mol.GetBondWithIdx(number - 1).SetIsAromatic(kind == AROMATIC_BOND)
-    mol.UpdatePropertyCache(strict=False)
-    Chem.GetSymmSSSR(mol)
-    return mol.GetMol()
