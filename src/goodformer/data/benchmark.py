@@ -49,8 +49,8 @@ class Benchmark:
     features: FeatureSpec = field(default_factory=FeatureSpec)
     num_envs: int = 1
     notes: str = ""
-    recipe: Mapping[str, Any] = field(default_factory=dict)
-    domain_names: Sequence[str] = ()
+    recipe: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    domain_names: Sequence[str] = field(default=(), repr=False)
     split_names: Mapping[str, str] = field(default_factory=lambda: SPLIT_NAMES)
 
     def __post_init__(self) -> None:
