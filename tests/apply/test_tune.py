@@ -283,3 +283,12 @@ def test_a_preset_file_gives_the_run_that_was_searched(search: room.Search, tmp_
         room.loaded(search.source), search.source.dataset, Recipe("goodformer", preset=tmp_path / "best.yaml")
     )
     assert made.id == search.config(settings).id
+
+
+@pytest.mark.parametrize("other", [Recipe("gsat"), Recipe(model="gps")])
+def test_a_preset_file_and_another_method_contradict_each_other(
+    search: room.Search, tmp_path: Path, other: Recipe
+) -> None:
+    room.write_preset(tmp_path / "best.yaml", search.config(), {}, "found")
+    with pytest.raises(InputError, match=r"leave out --(method|model), or the file"):
+        configure_fit(room.loaded(search.source), search.source.dataset, replace(other, preset=tmp_path / "best.yaml"))

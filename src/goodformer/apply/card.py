@@ -13,14 +13,18 @@ from goodformer.spec import METRIC_NAMES, split_names
 CARD = "card.md"
 USES = {
     "train": "training",
-    "id_val": "calibration of probabilities, domain score",
+    "id_val": "calibration, domain score",
     "id_test": "testing only",
     "val": "choice of the epoch",
     "test": "testing only",
 }
 """What each split is used for."""
+SURE = {
+    False: "Probabilities are calibrated for rows like ID validation. Under a shift they are usually overconfident.",
+    True: "Intervals hold their level for rows like ID validation. Under a shift they usually hold fewer values.",
+}
+"""What a model's uncertainty is worth, by whether it predicts measured values."""
 LIMITS = (
-    "Probabilities are calibrated for rows like ID validation. Under a shift they are usually overconfident.",
     "Rows that `predict` marks as `outside` are unlike the training rows; do not trust their answers.",
     "Edge scores show what the model uses, not what causes the label.",
 )
@@ -36,7 +40,7 @@ def card(report: Mapping[str, Any]) -> str:
         "Data": _data(report),
         "Metrics": _metrics(report),
         "Calibration": _calibration(report),
-        "Limits": _bullets([*LIMITS, *report["notes"]]),
+        "Limits": _bullets([SURE[not any(report["classes"].values())], *LIMITS, *report["notes"]]),
         "Settings and versions": _settings(report),
     }
     targets = "; ".join(

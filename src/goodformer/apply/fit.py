@@ -253,7 +253,11 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
     """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
     method, model, preset, overrides = recipe.method, recipe.model, recipe.preset, recipe.overrides
     if preset is not None and is_preset_file(preset):
-        method, model, preset, lines = read_preset(preset)
+        file = preset
+        method, model, preset, lines = read_preset(file)
+        for kind, wanted, named in (("method", recipe.method, method), ("model", recipe.model, model)):
+            if wanted not in (None, AUTO, named):
+                raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
     method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset))
     if recipe.members is not None:

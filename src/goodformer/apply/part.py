@@ -37,6 +37,7 @@ class Part:
     Attributes:
         rows: Rows written so far.
         notes: What the caller last saved beside the rows.
+        discarded: Rows of another, stopped command with the same output, which this one replaces.
     """
 
     def __init__(self, out: str | Path, same: Mapping[str, Any]) -> None:
@@ -44,6 +45,7 @@ class Part:
         self.path, self.state = (self.out.with_name(f"{self.out.name}{end}") for end in (".part", ".part.json"))
         self._lock = FileLock(self.out.with_name(f"{self.out.name}.part.lock"))
         self.rows, self.notes = 0, {}  # type: int, dict[str, Any]
+        self.discarded = 0
         self._columns: list[str] = []
         self._at = self._read = 0
         self._hash = hashlib.sha256()
@@ -69,6 +71,7 @@ class Part:
         """Return the state of an earlier call of the same command; None if there is none or it is damaged."""
         try:
             found: dict[str, Any] = files.unsealed(files.read_json(self.state), self.state)
+            self.discarded = found["rows"] if found["same"] != self.same else 0
             sound = found["format"] == FORMAT and found["same"] == self.same and isinstance(found["notes"], dict)
             sound = sound and type(found["rows"]) is int and isinstance(found["columns"], list)
             sound = sound and 0 < found["at"] <= self.path.stat().st_size

@@ -24,6 +24,7 @@ from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
+from goodformer.uncertainty.conformal import conformal_rank
 
 if TYPE_CHECKING:
     from goodformer.explain.fidelity import Fidelity
@@ -100,7 +101,10 @@ def predict_file(
         if form_of(path) == ".jsonl" and model.molecular and LINE.search(reason):
             reason = f"{path} contains graphs, but the model was trained on molecules; give SMILES or an SDF file"
         failure = f"no row could be read: {reason}."
-    return {**report, **more.facts, "failure": failure, "notes": notes_on(model, path, smiles), "out": str(out)}
+    notes = [*notes_on(model, path, smiles), *without_threshold(model, level)]
+    if part.discarded:
+        notes.append(f"{part.discarded:,} rows of another, stopped command for {out} were discarded.")
+    return {**report, **more.facts, "failure": failure, "notes": notes, "out": str(out)}
 
 
 def _same(model: FittedModel, path: str | Path, level: float | None, smiles: str | None, size: int) -> dict[str, Any]:
@@ -362,6 +366,20 @@ def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None) ->
     read = reading_notes(path, smiles or model.smiles or "smiles")
     old = model.molecular and model.uncertainty is not None and model.reader < 2
     return [*read, *([OLD_READER] if old else []), *(model.uncertainty.notes if model.uncertainty else ())]
+
+
+def without_threshold(model: FittedModel, level: float | None) -> list[str]:
+    """Return a sentence if there are too few validation values for intervals of a level."""
+    known = model.uncertainty
+    if level is None or known is None or not model.task.measured:
+        return []
+    fewest = int(known.counts.min())
+    if conformal_rank(fewest, level) <= fewest:
+        return []
+    needed = math.ceil(level / (1 - level) - 1e-9)
+    return [
+        f"{100 * level:g} % intervals need {needed} ID validation values, the model has {fewest}: they are left empty."
+    ]
 
 
 def problems_of(collection: Collection) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ def about(
         ),
     ] = None,
 ) -> None:
-    """Graph classification under distribution shift.
+    """Graph classification and regression under distribution shift.
 
     [bold]Examples[/bold]
 

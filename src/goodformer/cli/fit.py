@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from goodformer.cli import options, output
-from goodformer.errors import check_name
+from goodformer.errors import InputError, check_name
 from goodformer.spec import RANDOM
 
 
@@ -100,6 +100,8 @@ def command(
         from goodformer.config.run import Hardware
         from goodformer.data.readers.labels import TaskChoice
 
+        if preset and preset_file:
+            raise InputError("--preset and --preset-file exclude each other; give one of them.")
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
         check_name("task", task, get_args(TaskChoice))
         source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise, cast(TaskChoice, task))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +130,11 @@ class Answers:
             rest[name] = columns.get(f"{prefix}{name}")
             taken += [f"{prefix}{name}"] if rest[name] is not None else []
         problem = columns.get(f"{prefix}problem", [])
+        named_row = re.compile(rf"{re.escape(prefix)}neighbour_\d+_\w+")  # the page names the nearest row itself
         return cls(
             columns,
             len(predicted[0]),
-            [name for name in columns if name not in taken],
+            [name for name in columns if name not in taken and not named_row.fullmatch(name)],
             predicted,
             shares,
             ends,

@@ -45,7 +45,7 @@ async function start() {
   }
   find("access").hidden = true;
   say("");
-  const about = (model) => Object.entries(model.classes).map(([target, names]) => `${target}: ${names.join(" or ")}`).join("; ");
+  const about = (model) => Object.entries(model.classes).map(([target, names]) => `${target}: ${names.join(" or ") || "a measured value"}`).join("; ");
   find("models").replaceChildren(...state.models.map((model) =>
     make("li", { title: about(model) }, make("b", {}, model.name), ` ${model.method} `, make("span", {}, about(model)))));
   if (!state.models.some((model) => model.molecules)) {
@@ -272,12 +272,15 @@ function figure(answer) {
     });
     over.append(...spots);
     parts.push(make("div", { class: "formula" }, image, over), said,
-      make("p", { class: "key quiet" }, make("i", { class: "strong" }), `best ${graph.k} bonds `, make("i", { class: "pale" }), "other bonds, by score"));
+      make("p", { class: "key quiet" }, make("i", { class: "strong" }), `best ${graph.k} bonds${graph.verdict === "no single part" ? ", which do not decide" : ""} `, make("i", { class: "pale" }), "other bonds, by score"));
   }
   if (graph.fidelity && graph.fidelity.removed !== null) {
     const { whole, removed, kept } = graph.fidelity;
-    parts.push(make("p", { class: "quiet" }, "Probability of the predicted class: ",
-      `${number(whole)}; without the marked bonds ${number(removed)}; with them alone ${number(kept)}.`));
+    const classes = state.models.find((model) => model.name === answer.model)?.classes ?? {};
+    const measured = Object.values(classes).every((names) => !names.length);
+    parts.push(make("p", { class: "quiet" }, measured
+      ? `The value changes by ${number(-removed)} training standard deviations without the marked bonds, by ${number(-kept)} with them alone.`
+      : `Probability of the predicted class: ${number(whole)}; without the marked bonds ${number(removed)}; with them alone ${number(kept)}.`));
   }
   for (const [key, value] of Object.entries(graph)) { // whatever else the answer says, such as a verdict
     if (!DRAWN.has(key) && value !== null && typeof value !== "object") parts.push(make("p", { class: "fact" }, make("b", {}, key.replaceAll("_", " ")), ` ${value}`));
