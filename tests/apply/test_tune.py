@@ -279,9 +279,7 @@ def test_a_blend_and_an_empty_space_are_refused(search: room.Search) -> None:
 def test_a_preset_file_gives_the_run_that_was_searched(search: room.Search, tmp_path: Path) -> None:
     settings = {"training.learning_rate": 0.002, "model.layers": 2}
     room.write_preset(tmp_path / "best.yaml", search.config(), {**settings, "training.epochs": 8}, "found")
-    made = configure_fit(
-        room.loaded(search.source), search.source.dataset, Recipe(preset=tmp_path / "best.yaml")
-    )
+    made = configure_fit(room.loaded(search.source), search.source.dataset, Recipe(preset=tmp_path / "best.yaml"))
     assert made.id == search.config(settings).id
 
 

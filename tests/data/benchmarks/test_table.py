@@ -12,7 +12,7 @@ import torch
 from goodformer.apply.split import split_file
 from goodformer.config.run import RunConfig
 from goodformer.data import Benchmark, load_benchmark, molecule
-from goodformer.data.benchmarks.table import assemble, rejected_sentence
+from goodformer.data.benchmarks.table import assemble, load_table, rejected_sentence
 from goodformer.data.digest import digest
 from goodformer.data.readers.collection import collect
 from goodformer.data.readers.labels import Labels, read_labels
@@ -221,3 +221,12 @@ def test_a_real_file_by_scaffold() -> None:
     assert counts["id_val"] == counts["id_test"] == 151
     assert 140 <= counts["val"] <= 165
     assert 140 <= counts["test"] <= 165
+
+
+@pytest.mark.parametrize(("most", "point", "noted"), [(80, "", True), (80, ".0", False), (12, "", False)])
+def test_many_integers_are_said_to_be_read_as_categories(tmp_path: Path, most: int, point: str, noted: bool) -> None:
+    values = ", ".join(f"[{value}{point}]" for value in (1, 5, most))
+    lines = [f'{{"edges": [[0, 1], [1, 2]], "x": [{values}], "label": {row % 2}}}' for row in range(20)]
+    (tmp_path / "graphs.jsonl").write_text("\n".join(lines))
+    notes = load_table(tmp_path / "graphs.jsonl", "smiles", "label", "random", 0).notes
+    assert any("read as categories" in note and f"{most}.0" in note for note in notes) == noted

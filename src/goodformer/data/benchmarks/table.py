@@ -37,6 +37,8 @@ VERSION = 4
 """Increased when the same file yields different graphs or splits."""
 LISTED = 5
 """Number of rejected rows that notes list."""
+MANY_CODES = 20
+"""Largest number of codes of a feature that are taken for categories without a word."""
 NAMED = 3
 """Number of duplicates with conflicting labels that a note lists."""
 
@@ -306,7 +308,8 @@ def load_table(
     made, note = rows.split(split, labels.strata, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
     table = LabelledFile(rows, smiles, labels, made, standardise=standardise)
-    notes = tuple(filter(None, (*read, *labels.notes, note, conflict_note(table.conflicts))))
+    codes = code_note(rows.collection) if rows.collection.molecules is None else ""
+    notes = tuple(filter(None, (*read, codes, *labels.notes, note, conflict_note(table.conflicts))))
     return replace(table, notes=notes)
 
 
@@ -355,6 +358,19 @@ def assemble(
         domain_names=split.names,
         split_names=split.part_names,
     )
+
+
+def code_note(collection: Collection) -> str:
+    """Return a sentence if integer features of graphs have so many values that they may be measurements."""
+    for name, features in (("x", collection.features.node), ("edge_attr", collection.features.edge)):
+        sizes = features.sizes if features.kind == "categorical" else ()
+        for column, size in enumerate(sizes):
+            if size > MANY_CODES:
+                return (
+                    f"column {column} of {name} holds integers up to {size - 1}, which are read as categories; "
+                    f"if they are measurements, write them with a decimal point ({size - 1}.0)."
+                )
+    return ""
 
 
 def conflict_note(conflicts: Sequence[Mapping[str, Any]]) -> str:
