@@ -142,6 +142,31 @@ def test_several_targets_have_a_panel_each(opened: Callable[..., Any], several: 
     assert by_target[""] == pytest.approx(np.mean([by_target["nitro"], by_target["aromatic"]]), abs=1e-5)
 
 
+def test_a_row_without_a_deciding_part_is_drawn_without_marks(
+    opened: Callable[..., Any], nitro: dict[str, Any], answers: Path, tmp_path: Path
+) -> None:
+    with answers.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    more = {"verdict": "decides", "marked": "0 1", "neighbour_1_row": "7", "neighbour_1_smiles": "CCO"}
+    given = tmp_path / "explained.csv"
+    with given.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*rows[0], *more])
+        writer.writeheader()
+        writer.writerows(
+            {**row, **more, **({"verdict": "no single part"} if not at else {})} for at, row in enumerate(rows)
+        )
+    drawings = []
+    for path in (report([nitro["folder"], answers]), report([nitro["folder"], given])):
+        with opened(path) as page:
+            drawings.append([one.inner_html() for one in page.query_selector_all("#row-table td svg")])
+            heads = [one.inner_text().strip() for one in page.query_selector_all("#row-table th")]
+            verdicts = column(page, "row-table", heads.index("marked part")) if "marked part" in heads else []
+    assert verdicts[:2] == ["no single part", "decides"]
+    assert not any("neighbour" in head for head in heads)
+    assert len(drawings[1][0]) < len(drawings[0][0])
+    assert drawings[1][1:] == drawings[0][1:]
+
+
 def test_graphs_are_drawn_as_graphs(
     opened: Callable[..., Any], graphs: dict[str, Any], home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from goodformer.data.readers.rows import read_blocks, read_columns
 from goodformer.data.readers.values import counted, text_of
 from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_scores, plain
+from goodformer.explain.fidelity import NONE
 from goodformer.fitted import FittedModel
 from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
@@ -81,6 +82,7 @@ class Answers:
         outside: Whether each row is outside the domain, or None.
         spread: Disagreement of members, or None.
         sets: Conformal set of each row as text, or None.
+        verdicts: Whether the marked part of each row decides (``predict --explain``), or None.
         problems: Why rows have no answer.
     """
 
@@ -94,6 +96,7 @@ class Answers:
     outside: list[bool | None] | None
     spread: list[float | None] | None
     sets: list[Any] | None
+    verdicts: list[Any] | None
     problems: dict[int, str]
 
     @classmethod
@@ -126,7 +129,7 @@ class Answers:
             taken += both if within else []
             ends.append(tuple([_number(one) for one in columns[name]] for name in both) if within else None)
         rest: dict[str, list[Any] | None] = {}
-        for name in ("domain_score", "outside", "spread", "set", "standardised"):
+        for name in ("domain_score", "outside", "spread", "set", "standardised", "verdict", "marked"):
             rest[name] = columns.get(f"{prefix}{name}")
             taken += [f"{prefix}{name}"] if rest[name] is not None else []
         problem = columns.get(f"{prefix}problem", [])
@@ -142,6 +145,7 @@ class Answers:
             rest["outside"] and [None if one is None else str(one).lower() == "true" for one in rest["outside"]],
             rest["spread"] and [_number(one) for one in rest["spread"]],
             rest["set"],
+            rest["verdict"],
             {row: str(reason) for row, reason in enumerate(problem) if reason not in (None, "")},
         )
 
@@ -224,6 +228,7 @@ def context(
             "own": own,
             "sets": answers.sets is not None,
             "spread": answers.spread is not None,
+            "verdict": answers.verdicts is not None,
             "domain": answers.domain_score is not None,
         },
         "rows": made,
@@ -414,10 +419,13 @@ def table_rows(
             for target, column in zip(targets, train["label"], strict=True)
             if column[closest] is not None
         ]
+        decided = answers.verdicts and answers.verdicts[row]
+        drawn = {**item, "scores": None} if decided == NONE else item  # no part decides, so none is marked
         made.append(
             {
                 "row": row + 1,
-                "drawing": page.drawing(item, 200, 140),
+                "drawing": page.drawing(drawn, 200, 140),
+                "verdict": decided,
                 "source": item["source"],
                 "own": [_cut(answers.columns[name][row]) for name in own],
                 "smiles": collection.smiles[place] if collection.smiles else "",
