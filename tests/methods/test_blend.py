@@ -159,9 +159,10 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
     again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
     assert again.id == config.id
     assert blend_of(member_configs(config)[0], members=2).id == config.id
-    forest, _, pairs, _ = member_configs(config)[2:]
+    forest, _, pairs, _, properties = member_configs(config)[2:]
     assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
     assert (forest.model["pairs"], pairs.model["table"], pairs.model["pairs"]) == (0, 0, 2048)
+    assert (forest.model["properties"], properties.model["table"], properties.model["properties"]) == (0, 2048, 38)
 
 
 @pytest.mark.parametrize(
