@@ -220,7 +220,7 @@ class GraphEstimator(BaseEstimator):
 
     def _predictions(self, X: Sequence[Any]) -> Predictions:
         check_is_fitted(self)
-        return self.model_.predict(_readable(X, self.model_).graphs)
+        return self.model_.predict(_readable(X, self.model_).graphs, scores=False)
 
     def __sklearn_tags__(self) -> Any:
         """Declare that inputs are strings or graphs, not tables of numbers."""

@@ -276,25 +276,26 @@ class FittedModel:
     # ------------------------------------------------------------------------------------------ on graphs
 
     @torch.no_grad()
-    def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64) -> Predictions:
+    def predict(self, graphs: Sequence[Data] | GraphSet, batch_size: int = 64, scores: bool = True) -> Predictions:
         """Predict graphs, which need no labels; encodings are computed here.
 
         Args:
             graphs: PyG graphs with ``edge_index`` and, unless the model has constant node features, ``x``; or networkx
                 graphs or SMILES, which are read as in training.
             batch_size: Graphs per batch; it does not change the predictions.
+            scores: Whether to score edges, too, even where that costs extra.
         """
         ready, known = self.prepare(graphs), self.uncertainty
         order: list[Tensor] = []
         logits: list[Tensor] = []
-        scores: list[Tensor] = []
+        by_edge: list[Tensor] = []
         unusual: list[Tensor] = []
         spread: list[Tensor] = []
-        for places, batch, prediction in infer(self.method, ready, batch_size):
+        for places, batch, prediction in infer(self.method, ready, batch_size, scores=scores):
             order.append(places)
             logits.append(prediction.logits.detach().float().cpu())
             if prediction.edge_scores is not None:
-                scores += prediction.edge_scores.detach().float().cpu().split(ready.edge_ptr.diff()[places].tolist())
+                by_edge += prediction.edge_scores.detach().float().cpu().split(ready.edge_ptr.diff()[places].tolist())
             if SPREAD in prediction.signals:
                 spread.append(prediction.signals[SPREAD].detach().float().cpu())
             if known:
@@ -306,7 +307,7 @@ class FittedModel:
         return Predictions(
             z,
             **self._meaning(z),
-            edge_scores=[scores[place] for place in back.tolist()] if scores else None,
+            edge_scores=[by_edge[place] for place in back.tolist()] if by_edge else None,
             domain_score=None if known is None or raw is None else known.domain_score(raw),
             outside=None if known is None or raw is None else known.outside(raw),
             spread=disagreement,

@@ -20,7 +20,7 @@ from goodformer import cli
 from goodformer.apply.card import card
 from goodformer.apply.fit import fresh_folder
 from goodformer.cli.fit import _show
-from goodformer.config.members import member_name
+from goodformer.config.presets import member_name
 from goodformer.data.splits.split import Split
 from goodformer.fitted import FittedModel
 from goodformer.spec import SPLIT_NAMES, SPLITS, split_names
@@ -353,6 +353,7 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
         "forest:pairs",
         "linear:pairs",
         "forest:properties",
+        "erm on dmpnn",
     ]
     plain = next(one for one in report["members"] if member_name(one) == "forest")
     assert report["baseline"]["rows"]["forest"]["run"] == plain["run"]

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from goodformer.config.members import blend_of
-from goodformer.config.presets import configure, default_model, member_configs, presets
+from goodformer.config.presets import configure, default_model, member_configs, member_name, presets
 from goodformer.config.run import RunConfig
 from goodformer.engine.blend import EQUAL, combine, mixture_weights
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
+from goodformer.methods.base import edge_gradients, said
 from goodformer.methods.blend import Blend
 from goodformer.models import MODELS
 from tests.methods.test_contract import SPEC, TASKS, labelled
@@ -75,6 +76,36 @@ def test_edge_scores_are_the_mean_of_standardised_scores() -> None:
     np.testing.assert_allclose(made.edge_scores(data).numpy(), expected, atol=1e-4)
     np.testing.assert_allclose(made.predict(data).edge_scores.numpy(), expected, atol=1e-4)
     assert blend("multiclass", "erm").edge_scores(data) is None
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_members_without_scores_are_scored_by_their_gradients(task: str) -> None:
+    torch.manual_seed(0)
+    data = labelled(TASKS[task])
+    scored = METHODS.build("goodformer", MODELS.build("goodformer", SPEC, dim=16), TASKS[task]).eval()
+    plain = METHODS.build("erm", MODELS.build("dmpnn", SPEC, dim=16), TASKS[task]).double().eval()
+    wide = data.to(data.x.device)
+    wide.x, wide.edge_attr = data.x.double(), data.edge_attr.double()
+    gradient = edge_gradients(plain, wide)
+    ones, step = torch.ones(data.num_edges, dtype=torch.double), 1e-6
+    with torch.no_grad():
+        logits = plain(wide)
+        toward = said(TASKS[task], logits)
+        for edge in range(0, data.num_edges, 7):
+            more = ones.index_fill(0, torch.tensor([edge]), 1 + step)
+            change = ((plain.weighted_logits(wide, more) - logits) * toward).sum() / step
+            assert float(gradient[edge]) == pytest.approx(float(change), abs=1e-4)
+        plain = plain.float()
+        assert Blend.join(TASKS[task], [plain, plain]).edge_scores(data) is None
+        both = Blend.join(TASKS[task], [scored, plain]).eval()
+        alone = Blend.join(TASKS[task], [scored]).eval()
+        rest = 2 * both.edge_scores(data) - alone.edge_scores(data)
+        assert float(torch.corrcoef(torch.stack((rest, gradient.float())))[0, 1]) > 0.3
+        assert torch.equal(both.predict(data).edge_scores, both.edge_scores(data))
+        plainly = both.outputs(data)
+        assert plainly.edge_scores is None
+        assert torch.equal(plainly.logits, both.predict(data).logits)
+        assert torch.equal(plainly.embedding, both.predict(data).embedding)
 
 
 @torch.no_grad()
@@ -159,15 +190,32 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
     again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
     assert again.id == config.id
     assert blend_of(member_configs(config)[0], members=2).id == config.id
-    forest, _, pairs, _, properties = member_configs(config)[2:]
+    forest, _, pairs, _, properties, network = member_configs(config)[2:]
     assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
+    assert (network.method["name"], network.model["name"], network.seed) == ("erm", "dmpnn", 7)
     assert (forest.model["pairs"], pairs.model["table"], pairs.model["pairs"]) == (0, 0, 2048)
     assert (forest.model["properties"], properties.model["table"], properties.model["properties"]) == (0, 2048, 38)
+
+
+def test_members_learn_as_long_as_the_blend_says() -> None:
+    others = "method.others=[forest, erm  on dmpnn, erm:default]"
+    config = configure(MOTIF, "blend", overrides=[others, "training.epochs=7", "training.patience=3"])
+    assert config.method["others"] == ["forest", "erm on dmpnn", "erm:default"]
+    forest, network, plain = member_configs(config)[1:]
+    assert [one.training.epochs for one in (forest, network, plain)] == [1, 7, 7]
+    assert (network.training.patience, network.training.learning_rate, network.training.warmup) == (3, 0.001, 0.04)
+    assert [one.model["name"] for one in (network, plain)] == ["dmpnn", "gin"]
+    named = [
+        {"method": one.method["name"], "model": one.model["name"], "preset": one.preset} for one in (forest, network)
+    ]
+    assert [member_name(one) for one in named] == ["forest", "erm on dmpnn"]
+    assert member_name({"method": "forest", "model": "fingerprint", "preset": "pairs"}) == "forest:pairs"
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
+        ("method.others=[erm on nothing]", "nothing"),
         ("method.of=blend", "blend"),
         ("method.of=ermm", "erm"),
         ("method.wieght=1", "wieght"),

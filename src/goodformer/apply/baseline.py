@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from goodformer.config.members import member_name
-from goodformer.config.presets import configure
+from goodformer.config.presets import configure, member_name
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.blend import member_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from goodformer.config.members import member_name
+from goodformer.config.presets import member_name
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
 from goodformer.spec import METRIC_NAMES, split_names

@@ -46,7 +46,8 @@ from goodformer.uncertainty.training_rows import TRAINING
 
 AUTO, GOODFORMER = "auto", "goodformer"
 MOLECULES, MEASURED = "molecules", "measured"
-"""Presets of GOODFormer for molecules and for measured values."""
+"""Presets of GOODFormer, and of ERM on directed message passing, for molecules and for measured values."""
+MESSAGES = ("erm", "dmpnn")
 STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
 CODE_STEPS = {MOLECULES: 600, MEASURED: 1500}
@@ -273,7 +274,8 @@ def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: 
 
     Molecules get a blend of GOODFormer, forests and linear models, because the best of them differs between data sets
     (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
-    GOODFormer reads codes of environments if the graphs are molecules or the labels measured values.
+    GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; directed message
+    passing reads properties of atoms.
 
     Args:
         benchmark: The data.
@@ -285,7 +287,7 @@ def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: 
     if method == AUTO:
         method = BLEND if molecular and model is None and preset is None else GOODFORMER
     if preset is None:
-        ours = method in (GOODFORMER, BLEND) and model in (None, GOODFORMER)
+        ours = (method in (GOODFORMER, BLEND) and model in (None, GOODFORMER)) or (method, model) == MESSAGES
         kinds = ((benchmark.task.measured, MEASURED), (molecular, MOLECULES))
         preset = next((name for suits, name in kinds if ours and suits), "default")
     return method, preset

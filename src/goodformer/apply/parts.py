@@ -70,7 +70,7 @@ class Predictor:
                         some, first + start, self.smiles, self.model.features, self.model.standardise
                     )
                     graphs = block.collection.graphs
-                    answer = self.model.predict(graphs) if len(graphs) else None
+                    answer = self.model.predict(graphs, scores=self.more.explain) if len(graphs) else None
                     answers.write(block, answer, self.more.columns(block.collection, answer))
             if self.suffix == PARQUET:
                 retype_empty(path, self.types)

@@ -87,7 +87,7 @@ def predict_file(
             watch(continued)
         for block in model_blocks(model, path, smiles, size, continued):
             found = block.collection.graphs
-            answer = model.predict(found) if len(found) else None
+            answer = model.predict(found, scores=explain) if len(found) else None
             answers.write(block, answer, more.columns(block.collection, answer))
             if watch:
                 watch(answers.rows)

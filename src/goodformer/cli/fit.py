@@ -149,7 +149,7 @@ def _origin(report: dict[str, Any], split: str) -> str:
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
-    from goodformer.config.members import member_name
+    from goodformer.config.presets import member_name
     from goodformer.data.readers.values import counted
     from goodformer.engine.selection import describe_selection
     from goodformer.spec import METRIC_NAMES, split_names

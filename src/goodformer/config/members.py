@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from goodformer.config.run import RunConfig, parse_assignment
@@ -32,12 +32,6 @@ def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tu
     if members == 1:
         return method, list(overrides)
     return BLEND, [f"method.of={method}", "method.others=[]", *overrides, f"method.members={members}"]
-
-
-def member_name(member: Mapping[str, Any]) -> str:
-    """Return the name of a member in the record of its blend: ``method``, or ``method:preset``, as in a comparison."""
-    preset = member.get("preset") or "default"
-    return str(member["method"]) if preset == "default" else f"{member['method']}:{preset}"
 
 
 def is_blend(config: RunConfig) -> bool:

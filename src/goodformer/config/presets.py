@@ -12,6 +12,7 @@ its members' method, whose settings are given like those of the method itself.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -20,12 +21,13 @@ from typing import Any
 
 import yaml
 
+from goodformer.config.history import AT_ONCE
 from goodformer.config.members import SEEDS, alike_configs, blend_of, is_blend, split_overrides
 from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
 from goodformer.errors import InputError, check_name
 from goodformer.methods import METHODS
-from goodformer.methods.members import BLEND
+from goodformer.methods.members import BLEND, split_member
 
 Tree = dict[str, Any]
 
@@ -111,15 +113,28 @@ def configure(
 
 
 def member_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the runs of all members of a blend; none if the run is not a blend."""
+    """Return the runs of all members of a blend; none if the run is not a blend.
+
+    A member without a preset has the one with the name of the blend's preset, if its method has such a preset.
+    """
     if not is_blend(config):
         return []
-    found, chosen = alike_configs(config), [f"training.selection={config.training.selection}"]
+    found, length = alike_configs(config), ("selection", "epochs", "patience", "perfect_patience")
     for member in config.method["others"]:
-        method, _, preset = member.partition(":")
+        method, model, preset = split_member(member)
+        preset = preset or (config.preset if config.preset in presets(method) else "default")
+        shared = length[:1] if method in AT_ONCE else length  # members learn as long as the blend says
+        lines = [f"training.{name}={json.dumps(getattr(config.training, name))}" for name in shared]
         seed = SEEDS * config.seed + len(found)
-        found.append(configure(config.dataset, method, None, preset or "default", config.budget, seed, chosen))
+        found.append(configure(config.dataset, method, model, preset, config.budget, seed, lines))
     return found
+
+
+def member_name(member: Mapping[str, Any]) -> str:
+    """Return the name of a member in the record of its blend: method, model and preset, as in a comparison."""
+    method, model, preset = (str(member.get(name) or "") for name in ("method", "model", "preset"))
+    row = method if model in ("", default_model(method)) else f"{method} on {model}"
+    return row if preset in ("", "default") else f"{row}:{preset}"
 
 
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:

@@ -44,12 +44,12 @@ def evaluate(method: Method, graphs: GraphSet, batch_size: int = 256, indices: T
 
 
 def infer(
-    method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None
+    method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None, scores: bool = True
 ) -> Iterator[tuple[Tensor, Batch, Prediction]]:
-    """Yield positions, batch and prediction of each batch of `eval_batches`."""
+    """Yield positions, batch and prediction of each batch of `eval_batches`; ``scores`` asks for edge scores."""
     for chunk, batch in eval_batches(method, graphs, batch_size, indices):
         with torch.no_grad():
-            prediction = method.predict(batch)
+            prediction = method.predict(batch) if scores else method.outputs(batch)
         _check_shapes(method, batch, prediction)
         yield chunk, batch, prediction
 
@@ -90,7 +90,7 @@ def eval_batches(
 def collect(method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None) -> Outputs:
     """Return what `measure` needs of some graphs, on the CPU; each process of a run collects its share."""
     parts: list[Outputs] = []
-    for chunk, batch, prediction in infer(method, graphs, batch_size, indices):
+    for chunk, batch, prediction in infer(method, graphs, batch_size, indices, "truth" in graphs.edge):
         part = {"logits": prediction.logits.detach().cpu(), "y": batch.y.cpu(), "place": chunk}
         if prediction.edge_scores is not None and "edge_truth" in batch:
             scores, truth = prediction.edge_scores.detach().cpu(), batch.edge_truth.cpu()  # (E,), (E,)

@@ -46,9 +46,7 @@ class WeightedMethod(nn.Module):
         """Return logits (B, C); ``x`` and ``edge_index`` are those of ``graphs``, and edges weigh 1 by default."""
         if edge_weight is None:
             edge_weight = torch.ones(edge_index.shape[1], device=edge_index.device)
-        weights = (*self.method.parameters(), *self.method.buffers())  # double on the CPU
-        precision = next((one.dtype for one in weights if one.is_floating_point()), torch.float)
-        return self.method.weighted_logits(graphs, edge_weight.to(precision)).double()
+        return self.method.weighted_logits(graphs, edge_weight.to(self.method.dtype)).double()
 
 
 class EdgeAlgorithm(ExplainerAlgorithm):
@@ -192,7 +190,7 @@ def edge_scores(method: Method, graphs: GraphSet, batch_size: int = 64, algorith
 def _explainer(method: Method, algorithm: str) -> Explainer:
     """Return PyG's explainer of the method's own predictions."""
     check_name("algorithm", algorithm, ALGORITHMS)
-    if type(method).weighted_logits is Method.weighted_logits:
+    if not method.weighs_edges:
         raise InputError(
             f"method {type(method).__name__} has neither edge scores nor weighted logits; "
             "implement one of them, or choose another method."

@@ -18,7 +18,6 @@ from goodformer.engine.store import Run, merge_lines
 from goodformer.errors import InputError, check_name
 from goodformer.explain import posthoc
 from goodformer.fitted import FittedModel
-from goodformer.methods.base import Method
 
 KIND = "explanation"
 """The kind of these records in files."""
@@ -81,7 +80,7 @@ def export(record: Mapping[str, Any], path: str | Path) -> int:
 def _scores(model: FittedModel, graphs: GraphSet, source: str) -> Tensor:
     """Return one score per directed edge of all graphs (E,)."""
     name = type(model.method).__name__
-    if source != OWN and type(model.method).weighted_logits is Method.weighted_logits:
+    if source != OWN and not model.method.weighs_edges:
         raise InputError(f"{name} has no weighted logits, so no post-hoc scores; choose own, or a run of erm.")
     found = model.edge_scores(graphs) if source == OWN else posthoc.edge_scores(model.method, graphs, algorithm=source)
     if found is None:

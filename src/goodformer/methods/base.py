@@ -83,18 +83,56 @@ class Method(nn.Module):
         """Return logits (B, C) with messages multiplied by ``edge_weight`` (E,), for post-hoc explanations."""
         raise NotImplementedError
 
+    @property
+    def weighs_edges(self) -> bool:
+        """Whether the method implements `weighted_logits`."""
+        return type(self).weighted_logits is not Method.weighted_logits
+
     def predict(self, batch: Batch) -> Prediction:
         """Return logits and edge scores; a method that computes both in one pass overrides this."""
         return Prediction(self(batch), self.edge_scores(batch))
+
+    def outputs(self, batch: Batch) -> Prediction:
+        """Return a prediction that nobody asks to explain; methods whose edge scores cost extra leave them out."""
+        return self.predict(batch)
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next((one.device for one in (*self.parameters(), *self.buffers())), torch.device("cpu"))
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights."""
+        weights = (*self.parameters(), *self.buffers())
+        return next((one.dtype for one in weights if one.is_floating_point()), torch.get_default_dtype())
+
     def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
         """Return the parameters that this epoch updates; for methods that alternate."""
         return self.parameters()
+
+
+def said(task: Task, logits: Tensor) -> Tensor:
+    """Return the direction (B, C) in which the logits of a graph support what is predicted for it.
+
+    It has a one at the predicted class, or the sign of each target's logit divided by the number of targets. The logit
+    of a measured target is its distance from the training mean.
+    """
+    if task.kind == "multiclass":
+        return torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
+    return torch.where(logits > 0, 1.0, -1.0).to(logits) / task.outputs
+
+
+def edge_gradients(method: Method, batch: Batch) -> Tensor:
+    """Return how fast what is predicted for a graph gains support with the weight of each edge, (E,).
+
+    For methods with `Method.weighted_logits`: a score of edges where the method has none of its own.
+    """
+    with torch.enable_grad():
+        weight = torch.ones(batch.num_edges, dtype=method.dtype, device=batch.edge_index.device, requires_grad=True)
+        logits = method.weighted_logits(batch, weight)
+        (gradient,) = torch.autograd.grad((logits * said(method.task, logits.detach())).sum(), weight)
+    return gradient
 
 
 def losses(task: Task, logits: Tensor, y: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from goodformer.batch import Batch
 from goodformer.methods import METHODS
-from goodformer.methods.base import ALL_TASKS, SPREAD, Method, Prediction, check_task, link
+from goodformer.methods.base import ALL_TASKS, SPREAD, Method, Prediction, check_task, edge_gradients, link
 from goodformer.methods.members import read_settings
 from goodformer.models.base import GraphModel
 from goodformer.settings import Computed
@@ -30,9 +30,9 @@ class Blend(Method):
 
     Members are runs of one method with different seeds, and one run of each other method or preset. Each is trained on
     its own; temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score
-    of an edge is the weighted mean of the members' scores, standardised within each graph. The embedding holds those of
-    all members at unit length, times sqrt(w_k), so that squared distances are weighted means. The standard deviation of
-    the p_k is a domain signal.
+    of an edge is the weighted mean of the members' scores, standardised within each graph; members that score no edges
+    are scored by their gradients, unless all are such. The embedding holds those of all members at unit length, times
+    sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a domain signal.
 
     Paper: Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles", 2017.
     Differs from the paper: weights and temperatures are learnt instead of equal, and there is no adversarial training.
@@ -44,8 +44,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages GOODFormer, random forests and linear models, weighted on validation graphs; what `fit` uses for "
-        "molecules."
+        "Averages GOODFormer, chemprop's network, random forests and linear models, weighted on validation graphs; what "
+        "`fit` uses for molecules."
     )
 
     tasks = ALL_TASKS
@@ -68,8 +68,8 @@ class Blend(Method):
         others: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_members"),
-            Field(description="Further members, each a method under its own settings: method or method:preset."),
-        ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties"],  # noqa: B006 - never changed
+            Field(description="Further members under their own settings: method, method:preset or method on model."),
+        ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties", "erm on dmpnn"],  # noqa: B006
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),
@@ -117,12 +117,20 @@ class Blend(Method):
         return self.mix([part.weighted_logits(batch, edge_weight) for part in self._members])
 
     def edge_scores(self, batch: Batch) -> Tensor | None:
-        """Return the weighted mean of the members' standardised scores (E,), None if a member has none."""
+        """Return the weighted mean of the members' standardised scores (E,), None if a member can have none."""
         return self._mean_scores(batch, [part.edge_scores(batch) for part in self._members])
 
     def predict(self, batch: Batch) -> Prediction:
         """Return logits, edge scores, embeddings and signals of all members, each from one pass."""
         found = [part.predict(batch) for part in self._members]
+        return self._joined(found, self._mean_scores(batch, [one.edge_scores for one in found]))
+
+    def outputs(self, batch: Batch) -> Prediction:
+        """Return the same without edge scores."""
+        return self._joined([part.outputs(batch) for part in self._members], None)
+
+    def _joined(self, found: Sequence[Prediction], scores: Tensor | None) -> Prediction:
+        """Return one prediction from those of all members."""
         logits = [one.logits for one in found]
         embedding = None
         if all(one.embedding is not None for one in found):
@@ -131,7 +139,7 @@ class Blend(Method):
             embedding = torch.cat([root * unit for root, unit in zip(roots, units, strict=True)], 1)
         return Prediction(
             logits=self.mix(logits),
-            edge_scores=self._mean_scores(batch, [one.edge_scores for one in found]),
+            edge_scores=scores,
             embedding=embedding,
             signals={**self._mean_signals(found), SPREAD: self.spread(logits)},
         )
@@ -182,9 +190,16 @@ class Blend(Method):
         return deviation.mean(1).to(logits[0].dtype)
 
     def _mean_scores(self, batch: Batch, scores: Sequence[Tensor | None]) -> Tensor | None:
-        """Return the weighted mean of edge scores (E,) after standardising each within its graph."""
-        if any(one is None for one in scores):
+        """Return the weighted mean of edge scores (E,) after standardising each within its graph.
+
+        Members without scores are scored by `edge_gradients`.
+        """
+        lacking = [part for part, one in zip(self._members, scores, strict=True) if one is None]
+        if len(lacking) == len(scores) or any(not part.weighs_edges for part in lacking):
             return None
+        known = [
+            edge_gradients(part, batch) if one is None else one for part, one in zip(self._members, scores, strict=True)
+        ]
         graph = batch.batch[batch.edge_index[0]]  # (E,)
         count = torch.bincount(graph, minlength=batch.num_graphs).clamp(min=1)
 
@@ -192,10 +207,10 @@ class Blend(Method):
             return (values.new_zeros(batch.num_graphs).index_add(0, graph, values) / count)[graph]
 
         total = torch.zeros(len(graph), dtype=torch.double, device=graph.device)
-        for weight, one in zip(self.weights, scores, strict=True):
-            centred = cast(Tensor, one).double() - per_graph(cast(Tensor, one).double())
+        for weight, one in zip(self.weights, known, strict=True):
+            centred = one.double() - per_graph(one.double())
             total += weight * centred / per_graph(centred.square()).sqrt().clamp(min=LEVEL)
-        return total.to(cast(Tensor, scores[0]).dtype)
+        return total.to(known[0].dtype)
 
     def _mean_signals(self, found: Sequence[Prediction]) -> dict[str, Tensor]:
         """Return the weighted mean of every signal over the members that have it."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from goodformer.batch import Batch
 from goodformer.errors import InputError
-from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss, said
 from goodformer.models.base import GraphModel
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Task
@@ -80,6 +80,11 @@ class CountMethod(Method):
         logits = self.logits(counts)
         return Prediction(logits, self._spread(batch, counts, logits), self.model.project(counts))
 
+    def outputs(self, batch: Batch) -> Prediction:
+        """Return the same without edge scores, which take as long as the rest."""
+        counts = self.model.counts(batch)
+        return Prediction(self.logits(counts), None, self.model.project(counts))
+
     def edge_scores(self, batch: Batch) -> Tensor:
         """Return each edge's share of the contributions to the prediction, positive = for it, (E,).
 
@@ -90,9 +95,5 @@ class CountMethod(Method):
 
     def _spread(self, batch: Batch, counts: Tensor, logits: Tensor) -> Tensor:
         """Return edge scores (E,), given counts and logits."""
-        if self.task.kind == "multiclass":
-            direction = torch.zeros_like(logits).scatter_(1, logits.argmax(1, keepdim=True), 1.0)
-        else:
-            direction = torch.where(logits > 0, 1.0, -1.0) / self.task.outputs
-        _, terms = self.contributions(counts, direction.to(counts))
+        _, terms = self.contributions(counts, said(self.task, logits).to(counts))
         return self.model.spread(batch, terms.to(counts))

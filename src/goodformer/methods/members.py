@@ -8,6 +8,7 @@ from typing import Any
 
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
+from goodformer.models import MODELS
 
 BLEND = "blend"
 """The name of the method that combines members."""
@@ -22,11 +23,21 @@ def check_method(name: str, known: Mapping[str, Any]) -> str:
 
 
 def check_members(names: Iterable[str], known: Mapping[str, Any]) -> list[str]:
-    """Return further members, each once: ``method`` or ``method:preset``."""
-    once = list(dict.fromkeys(names))
+    """Return further members, each once: ``method``, ``method:preset`` or ``method on model``, with a preset or not."""
+    once = list(dict.fromkeys(" ".join(name.split()) for name in names))
     for name in once:
-        check_method(name.partition(":")[0], known)
+        method, model, _ = split_member(name)
+        check_method(method, known)
+        if model is not None:
+            MODELS.require(model)
     return once
+
+
+def split_member(name: str) -> tuple[str, str | None, str]:
+    """Return method, model and preset of a member; the last is empty, and the model None, if they are left open."""
+    row, _, preset = name.partition(":")
+    method, _, model = row.partition(" on ")
+    return method.strip(), model.strip() or None, preset.strip()
 
 
 def check_settings(lines: Iterable[str], known: Mapping[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ MODELS: Registry[GraphModel] = Registry(
     {
         "gin": "goodformer.models.gin:GIN",
         "gin-vn": "goodformer.models.gin:VirtualNodeGIN",
+        "dmpnn": "goodformer.models.dmpnn:DMPNN",
         "graphormer": "goodformer.models.graphormer:Graphormer",
         "gps": "goodformer.models.gps:GraphGPS",
         "exphormer": "goodformer.models.exphormer:Exphormer",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goodformer.config.members import member_name
+from goodformer.config.presets import member_name
 from goodformer.config.run import LABELS
 from goodformer.data import load_benchmark
 from goodformer.data.benchmarks.table import LabelledFile

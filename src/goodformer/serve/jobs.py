@@ -142,7 +142,7 @@ class Prediction(Job):
         filled = [one for one in graphs if len(one)]
         if not filled:
             return [None] * len(jobs)
-        answer = jobs[0].model.predict(filled[0] if len(filled) == 1 else GraphSet.concat(filled))
+        answer = jobs[0].model.predict(filled[0] if len(filled) == 1 else GraphSet.concat(filled), scores=False)
         if len(jobs) == 1:
             return [answer]
         ends = list(accumulate(map(len, graphs), initial=0))

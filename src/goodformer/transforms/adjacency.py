@@ -74,13 +74,13 @@ def chunks(edge_index: Tensor, ptr: Tensor, chunk_bytes: int = CHUNK_BYTES) -> I
     sizes = np.diff(bounds)[order]
     first = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])  # (B + 1,)
     nodes = np.repeat(bounds[:-1][order] - first[:-1], sizes) + np.arange(first[-1])  # (N,)
-    matrix = _simple_adjacency(edge_index, nodes)
+    matrix = simple_adjacency(edge_index, nodes)
     for start, stop in _runs(sizes, chunk_bytes):
         low, high = first[start], first[stop]
         yield Chunk(int(sizes[start]), nodes[low:high], _block(matrix, low, high))
 
 
-def _simple_adjacency(edge_index: Tensor, nodes: Ints) -> csr_array:
+def simple_adjacency(edge_index: Tensor, nodes: Ints) -> csr_array:
     """Return the symmetric adjacency matrix (N, N) of ones and zeros, with rows in the order of ``nodes``."""
     place = np.empty_like(nodes)
     place[nodes] = np.arange(len(nodes))

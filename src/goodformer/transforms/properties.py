@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from goodformer.transforms.adjacency import simple_adjacency
 from goodformer.transforms.environments import CHARGE, CHARGE_OFFSET, ELEMENT, HYDROGENS, MOLECULE, RING
 from goodformer.transforms.structure import Structure
 
@@ -53,7 +54,7 @@ def properties(graphs: Structure, width: int) -> Tensor:
     nodes = int(graphs.ptr[-1])
     found = np.zeros((nodes, max(width, len(NAMES))), dtype=np.float32)
     if graphs.features != MOLECULE or graphs.x is None or graphs.edge_attr is None:
-        degree = _degree(graphs.edge_index.cpu().numpy(), nodes)
+        degree = simple_adjacency(graphs.edge_index, np.arange(nodes)).sum(1)
         found[:, : len(PLAIN)] = np.stack((degree, degree**2, degree == 1), 1)
         return torch.from_numpy(found[:, :width].copy()).to(graphs.edge_index.device)
     x, ptr = graphs.x.cpu().numpy(), graphs.ptr.cpu().numpy()
@@ -86,13 +87,6 @@ def rebuilt(x: Ints, bonds: Ints, kinds: Ints) -> Any:
     mol.UpdatePropertyCache(strict=False)
     Chem.GetSymmSSSR(mol)
     return mol.GetMol()
-
-
-def _degree(edges: Ints, nodes: int) -> Ints:
-    """Return the number of neighbours of each node (N,)."""
-    u, v = np.concatenate((edges, edges[::-1]), 1)
-    pairs = np.unique((u * nodes + v)[u != v])
-    return np.bincount(pairs // max(nodes, 1), minlength=nodes)
 
 
 def _columns(x: Ints, bonds: Ints, kinds: Ints) -> Floats:

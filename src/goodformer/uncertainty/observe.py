@@ -53,7 +53,7 @@ class Seen:
 def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: int = 256) -> Seen:
     """Run a trained method over graphs that carry its encodings; rows are in the order of the graphs."""
     positions, parts = [], []
-    for places, batch, prediction in infer(method, graphs, batch_size):
+    for places, batch, prediction in infer(method, graphs, batch_size, scores=False):
         positions.append(places)
         parts.append(observe_batch(method, batch, prediction, embeds))
     embeddings = [part.embedding for part in parts if part.embedding is not None]
