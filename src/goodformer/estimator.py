@@ -49,7 +49,7 @@ class GraphEstimator(BaseEstimator):
     scaffolds of molecules, sizes of other graphs.
 
     Args:
-        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of GOODFormer, forests and linear
+        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of networks, forests and linear
             models for molecules and GOODFormer for other graphs.
         model: Name of a model; by default the one the method is published with.
         preset: Name of a preset of the method, by default one that suits the graphs; or a preset file, such as

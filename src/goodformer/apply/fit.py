@@ -272,7 +272,7 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
 def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: str | None) -> tuple[str, str]:
     """Return the method and the preset for a user's data where they are left open.
 
-    Molecules get a blend of GOODFormer, forests and linear models, because the best of them differs between data sets
+    Molecules get a blend of networks, forests and linear models, because the best of them differs between data sets
     (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
     GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; directed message
     passing reads properties of atoms.

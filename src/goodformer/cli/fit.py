@@ -41,7 +41,7 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="Method; see goodformer methods. auto is a blend of GOODFormer, forests and linear models for "
+            help="Method; see goodformer methods. auto is a blend of networks, forests and linear models for "
             "molecules and GOODFormer for other graphs."
         ),
     ] = "auto",

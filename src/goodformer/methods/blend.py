@@ -44,8 +44,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages GOODFormer, chemprop's network, random forests and linear models, weighted on validation graphs; what "
-        "`fit` uses for molecules."
+        "Averages GOODFormer, chemprop's network, random forests and linear models, weighted on validation graphs; "
+        "what `fit` uses for molecules."
     )
 
     tasks = ALL_TASKS
