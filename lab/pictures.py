@@ -95,7 +95,9 @@ def main() -> None:
         page.locator("#row-table").scroll_into_view_if_needed()
         page.screenshot(path=out / "phone-rows.png")
         page = opened(chromium, (work / "runs.html").as_uri())
-        page.locator("h2", has_text="good-motif / basis / covariate, 18000").first.scroll_into_view_if_needed()
+        page.locator("h2", has_text="good-motif / basis / covariate, 18000").first.evaluate(
+            "one => one.scrollIntoView()"
+        )
         page.screenshot(path=out / "report-comparison.png")
         page = opened(chromium, address)
         page.set_input_files("#file", new)

@@ -81,7 +81,7 @@ def test_methods_on_counts_give_the_same_values(method: str, preset: str, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [("erm", "gps"), ("erm", "graphormer"), ("erm", "exphormer"), ("gsat", "gin")]
+    ("method", "name"), [("erm", "gps"), ("erm", "graphormer"), ("erm", "exphormer"), ("erm", "dmpnn"), ("gsat", "gin")]
 )
 def test_networks_give_the_same_answers(method: str, name: str, tmp_path: Path) -> None:
     model = untrained(method, name, layers=1)
