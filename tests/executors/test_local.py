@@ -16,7 +16,7 @@ import pytest
 
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
-from goodformer.engine.store import ALREADY, Run
+from goodformer.engine.store import Run
 from goodformer.executors import local
 from goodformer.executors.board import Board, Status
 
@@ -97,7 +97,7 @@ def test_a_run_of_another_process_is_awaited_and_continued_if_need_be(
 ) -> None:
     (config,) = configs(tmp_path, range(1))
     run = Run(tmp_path / config.folder_name)
-    refuse = f"import sys; print('goodformer: it {ALREADY} (here); wait.', file=sys.stderr); sys.exit(2)"
+    refuse = "import sys; print('goodformer: it is being trained; wait.', file=sys.stderr); sys.exit(2)"
     finish = f"import pathlib; pathlib.Path({str(run.folder / 'summary.json')!r}).write_text('{{}}')"
     started: list[bool] = []
 

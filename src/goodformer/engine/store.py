@@ -35,8 +35,6 @@ ATTEMPTS = 20
 """How often the lock of a run is tried while other processes remove the folder."""
 PROBE = 0.3
 """Seconds within which a lock is got that another process only looks at."""
-ALREADY = "is already being trained by another process"
-"""Words of the message about a run that cannot be trained now."""
 
 
 Scores = dict[str, float | None]
@@ -245,7 +243,8 @@ class Run:
                 if not path.exists():  # its owner removed the folder
                     continue
                 raise AlreadyTrained(
-                    f"{self.folder} {ALREADY} ({_owner(path)}); wait for it or stop it first."
+                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop it "
+                    "first."
                 ) from None
             except FileNotFoundError:  # its owner removed the folder
                 continue

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from goodformer.config.run import RunConfig
-from goodformer.engine.store import ALREADY, Run
+from goodformer.engine.store import Run
 from goodformer.executors.board import Board, Watch, logged, terminable, uncut
 
 PERIOD = 0.25
@@ -71,8 +71,8 @@ def complete(
                 running.append(Worker(waiting.popleft(), root, Path(scratch), threads))
             for worker in [worker for worker in running if worker.ended]:
                 running.remove(worker)
-                failure = worker.failure()
-                if failure and ALREADY in failure:
+                failure, run = worker.failure(), Run(root / worker.config.folder_name)
+                if failure and (run.owner is not None or run.finished):  # another process trains it, or has trained it
                     elsewhere.append(worker.config)
                 else:
                     board.note_end(worker.config, failure, time.monotonic() - worker.started)
