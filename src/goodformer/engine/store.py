@@ -243,8 +243,8 @@ class Run:
                 if not path.exists():  # its owner removed the folder
                     continue
                 raise AlreadyTrained(
-                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it or stop it "
-                    "first."
+                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it, or stop "
+                    "it first."
                 ) from None
             except FileNotFoundError:  # its owner removed the folder
                 continue
