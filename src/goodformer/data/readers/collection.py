@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.features import check_features
-from goodformer.data.graphs import GraphSet, bounds, each_way_once
+from goodformer.data.graphs import GraphSet, bounds, check_several, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.attributes import Attributes, has_own, node_names, own_features, warn_unread
 from goodformer.errors import InputError
@@ -78,8 +78,7 @@ class Collection:
 
 def listed(X: Any) -> list[Any]:
     """Return the items of a list, an array, or a pandas column or table with one column; missing values become None."""
-    if isinstance(X, str):
-        raise InputError("X is one text; give a list of SMILES or graphs.")
+    check_several(X, "X")
     values = np.asarray(X, dtype=object) if hasattr(X, "columns") else X
     if isinstance(values, np.ndarray) and values.ndim != 1:
         if values.ndim != 2 or values.shape[1] != 1:
@@ -148,7 +147,7 @@ def from_smiles(
     smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0, standardise: str = "none"
 ) -> Collection:
     """Read molecules from SMILES; ``first`` is the number of the first row."""
-    check_molecular(features, "SMILES were passed")
+    check_molecular(features, "SMILES were passed" if any(smiles) or not len(smiles) else "no graph was passed")
     made = featurise(smiles, standardise=standardise)
     rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
     return Collection(made.graphs, FEATURES, made.rows + first, len(smiles), rejected, made.parsed)
