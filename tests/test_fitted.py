@@ -334,6 +334,24 @@ def test_a_model_is_opened_by_folder_run_or_id(finished: Run, tmp_path: Path) ->
         FittedModel.of_run(finished, "bset")
 
 
+def test_a_missing_folder_suggests_the_fitted_models_nearby(
+    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("solubility", "bace"):
+        shutil.copytree(FITTED, tmp_path / "models" / name)
+    runs = finished.folder.parent
+    with pytest.raises(InputError, match=r"nearby: \S*models/bace, \S*models/solubility\.$"):
+        FittedModel.open(tmp_path / "models" / "BACE1", runs)
+    with pytest.raises(InputError, match=r"nearby: \S*models/bace\.$"):
+        FittedModel.open(tmp_path / "models" / "bace" / "card.md", runs)
+    monkeypatch.chdir(tmp_path / "models")
+    with pytest.raises(InputError, match="nearby: bace, solubility"):
+        FittedModel.open("bcae", runs)
+    with pytest.raises(InputError, match="nearest in"):
+        Run.open("bcae", runs)
+    assert FittedModel.open(finished.config.id, runs).file.about["run"] == finished.config.id
+
+
 # ---------------------------------------------------------------- uncertainty
 
 

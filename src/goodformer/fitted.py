@@ -185,7 +185,7 @@ class FittedModel:
             return cls.load(name)
         if Path(name).is_dir() and not (Path(name) / CONFIG).is_file():
             raise InputError(f"{name} is neither a fitted model nor a run; give a folder that goodformer fit wrote.")
-        return cls.of_run(Run.open(name, runs), weights)
+        return cls.of_run(Run.open(name, runs, models=True), weights)
 
     @classmethod
     def of_run(cls, run: Run, weights: str = "best") -> Self:
