@@ -217,6 +217,16 @@ def test_a_comparison_shows_tables_curves_and_what_is_not_run(opened: Callable[.
         assert "GIL" in page.inner_text("details:has-text('not run here')")
 
 
+def test_answers_without_the_column_of_structures_ask_for_its_name(
+    nitro: dict[str, Any], answers: Path, tmp_path: Path
+) -> None:
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(answers.read_text().replace("smiles", "structure", 1))
+    with pytest.raises(InputError, match=r"no column 'smiles'; .*--smiles COLUMN, or .*--data FILE"):
+        report([nitro["folder"], renamed])
+    assert report([nitro["folder"], renamed], smiles="structure").is_file()
+
+
 def test_a_page_that_fails_spoils_nothing(nitro: dict[str, Any]) -> None:
     def fail() -> Path:
         raise RuntimeError("no")

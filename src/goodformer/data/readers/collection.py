@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
 
+SMILES_OPTION = "--smiles COLUMN"
+"""How a command names the column of SMILES."""
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
 
@@ -318,8 +320,8 @@ def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> 
     return {name: columns[known_column(name, columns, where)] for name in names}
 
 
-def known_column(name: str, columns: Iterable[str], where: str) -> str:
-    """Return the name if there is such a column."""
+def known_column(name: str, columns: Iterable[str], where: str, molecules: bool = False) -> str:
+    """Return the name if there is such a column; ``molecules`` means that it should be the column of SMILES."""
     there = list(columns)
     if name in there:
         return name
@@ -327,5 +329,5 @@ def known_column(name: str, columns: Iterable[str], where: str) -> str:
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-    advice = "; name the column of SMILES with --smiles" if name == "smiles" else ""
+    advice = f"; name the column of SMILES with {SMILES_OPTION}" if molecules or name == "smiles" else ""
     raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}{advice}.")
