@@ -92,15 +92,16 @@ def command(
 
 
 def show(summary: dict[str, Any]) -> None:
-    """Print the five splits of a finished run, how its epoch was selected, and its folder."""
+    """Print the five splits of a finished run, how its epoch was selected if there are several, and its folder."""
     from goodformer.engine.selection import describe_selection
 
     rule = describe_selection(summary["selection"], summary["splits"], summary["metric"])
+    chosen = f"epoch {summary['selected_epoch']} of {summary['epochs']}, {rule}"
     named = " ".join(str(summary[key]) for key in ("dataset", "domain", "shift") if summary.get(key))
     show_splits(
         summary["splits"],
         [summary["metric"]],
         title=f"{summary['method']} ({summary['model']}) on {named}, seed {summary['seed']}",
-        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {rule}",
+        note=chosen if summary["epochs"] > 1 else "",
     )
     typer.echo(f"run: {summary['folder']}")
