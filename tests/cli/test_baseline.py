@@ -67,6 +67,18 @@ def test_only_a_better_baseline_is_worth_a_sentence() -> None:
     assert verdict({**report(0.1, 0.9), "baseline": None}) == ""
 
 
+def test_a_number_of_epochs_that_has_no_effect_is_noted(command: Command) -> None:
+    write_table(Path("mine.csv"), bad=False)
+    words = ["fit", "mine.csv", "-t", "nitro", "--no-baseline", "--no-report", "-o", "model", "--overwrite"]
+    noted = "epochs is ignored: linear"
+    assert noted in command(*words, "--method", "linear", "--epochs", "5").err
+    assert noted in command(*words, "--method", "linear", "--set", "training.epochs=4").err
+    config = next(Path("runs").glob("*/config.json"))
+    assert noted in command("train", "--config", config, "--epochs", "3").err
+    assert noted not in command("train", "--config", config).err
+    assert "ignored" not in command(*words, *TINY).err
+
+
 def test_no_epoch_is_named_where_there_was_none_to_select(command: Command) -> None:
     write_table(Path("mine.csv"), bad=False)
     done = command("fit", "mine.csv", "-t", "nitro", "--method", "linear", "--no-baseline", "-o", "model")

@@ -66,6 +66,7 @@ def command(
         "seed": seed,
     }
     with output.working():
+        from goodformer.config.history import ignored_epochs
         from goodformer.config.run import Hardware
         from goodformer.config.settings_file import configure_from
         from goodformer.engine.run import train
@@ -81,7 +82,9 @@ def command(
             test_epochs=not test_chosen,
         )
         settings = configure_from(config, typed, overrides or [])
-        if note := Run(runs / settings.folder_name).reuse_note:
+        given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
+        notes = (ignored_epochs(settings.method["name"], given), Run(runs / settings.folder_name).reuse_note)
+        for note in filter(None, notes):
             typer.echo(f"note: {note}", err=True)
         run = train(settings, runs, hardware)
     if not run.finished:  # the first of several nodes records it
