@@ -150,7 +150,7 @@ def _origin(report: dict[str, Any], split: str) -> str:
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
     from goodformer.config.presets import member_name
-    from goodformer.data.readers.values import counted
+    from goodformer.data.readers.values import counted, percent
     from goodformer.engine.selection import describe_selection
     from goodformer.spec import METRIC_NAMES, split_names
 
@@ -188,7 +188,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     typer.echo(f"predicts {targets}{missing}")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
-        words = f"{level:.0%} intervals hold {share:.0%} of the values of {names[split]}"
+        words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"
         typer.echo(f"{words}; mean width {found['width']:.3g}" if found["width"] else words)
     if widths := report["coverage"]["widths"]:
         typer.echo(widths)

@@ -265,8 +265,8 @@ def verdict(
     if share is None:
         return {"kind": "", "text": f"{counted(read, 'row')} predicted; this model has no domain check."}
     usual = known["parts"].get("id_test", {}).get("outside")
-    beside = f" (ID test: {sum(map(bool, usual)) / len(usual):.0%})" if usual else ""
-    text = f"{share:.0%} of {counted(read, 'row')} lie outside the domain of the training data{beside}."
+    beside = f" (ID test: {page.percent(sum(map(bool, usual)) / len(usual))})" if usual else ""
+    text = f"{page.percent(share)} of {counted(read, 'row')} lie outside the domain of the training data{beside}."
     names = ", ".join(row["name"] for row in drifting[:3])
     if len(drifting) > 1:
         text += f" {len(drifting)} properties differ from training, most of all {names}."
@@ -291,7 +291,7 @@ def tiles(
     """Return the few numbers that a reader looks for first."""
     made = [{"value": f"{answers.rows:,}", "name": "rows", "more": ""}]
     if share is not None:
-        made.append({"value": f"{share:.0%}", "name": "outside the domain", "more": ""})
+        made.append({"value": page.percent(share), "name": "outside the domain", "more": ""})
     made.append({"value": str(len(answers.problems)), "name": "cannot be read", "more": ""})
     made.append({"value": str(len(drifting)), "name": "properties differ from training", "more": ""})
     if len(near[0]):
