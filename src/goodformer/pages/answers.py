@@ -32,6 +32,8 @@ COMPARED, SHOWN = 2_000, 300
 """Rows whose properties are compared with training, and rows in the table."""
 OWN_COLUMNS, LETTERS = 4, 60
 """The user's columns that the table repeats, and letters of each entry."""
+CHECKED, SAME, FEW = 32, 1e-3, 0.25
+"""Rows that are predicted again, the largest difference by rounding, and the share of rows that may differ more."""
 LISTED = 50
 """Unreadable rows that are listed."""
 PREFIX = "goodformer_"
@@ -62,6 +64,7 @@ def answers_page(
     compared = sorted(random.permutation(table)[:COMPARED].tolist())
     shown = answers.telling(compared, SHOWN)
     structures = read_structures(model, path if data is None else data, answers.columns, data is None, compared, smiles)
+    check_model(model, answers, structures, path, folder)
     return page.write(
         out or path.with_suffix(".html"), "answers.html", **context(known, model, answers, structures, shown, path)
     )
@@ -190,6 +193,44 @@ def read_structures(
     made = featurise([text_of(columns[name][row]) for row in rows], standardise=model.standardise)
     found = Collection(made.graphs, model.features, made.rows, len(rows), made.rejected, made.parsed)
     return [rows[place] for place in made.rows.tolist()], found
+
+
+def check_model(
+    model: FittedModel, answers: Answers, structures: tuple[list[int], Collection], path: Path, folder: Path
+) -> None:
+    """Raise an error if a model predicts something else for some rows than their answers say."""
+    rows, collection = structures[0][:CHECKED], structures[1].subset(torch.arange(min(CHECKED, len(structures[0]))))
+    if not rows:
+        return
+    found = model.predict(collection.graphs)
+    differs = np.zeros(len(rows), dtype=bool)
+    for place, names in enumerate(model.classes.values()):
+        expected: list[tuple[Sequence[Any], list[float]]] = []
+        if found.values is not None:
+            expected = [(answers.predicted[place], found.values[:, place].tolist())]
+        elif model.task.kind == "multiclass":
+            expected = [
+                (answers.p[place][name], p.tolist())
+                for name, p in zip(names, found.probabilities.T, strict=True)
+                if name in answers.p[place]
+            ]
+        elif names[1] in answers.p[place]:
+            expected = [(answers.p[place][names[1]], found.probabilities[:, place].tolist())]
+        for given, values in expected:
+            differs |= [not _close(given[row], value) for row, value in zip(rows, values, strict=True)]
+        if not expected:  # the file has no probabilities of these classes
+            codes = found.classes.view(len(rows), -1)[:, place].tolist()
+            differs |= [answers.predicted[place][row] != names[code] for row, code in zip(rows, codes, strict=True)]
+    if differs.mean() > FEW:
+        raise InputError(
+            f"{folder} predicts other values than those in {path} ({differs.sum()} of {counted(len(rows), 'row')} "
+            "differ); give the model that wrote the file, or predict the rows again."
+        )
+
+
+def _close(given: float | None, value: float) -> bool:
+    """Return whether a number in a file is a predicted one, apart from rounding."""
+    return isinstance(given, float) and abs(given - value) <= SAME * max(1.0, abs(value))
 
 
 def context(
