@@ -101,6 +101,12 @@ def test_a_number_of_members_that_cannot_be_is_refused(members: object) -> None:
         GraphClassifier(**{**FAST, "members": members}).fit(*molecules())
 
 
+def test_a_single_graph_is_refused_with_the_advice_to_give_a_list(fitted: GraphClassifier) -> None:
+    for apply in (fitted.predict, fitted.predict_proba, fitted.domain_score, fitted.neighbours):
+        with pytest.raises(InputError, match="X is a Graph; pass a list"):
+            apply(nx.path_graph(3))  # type: ignore[operator]
+
+
 def test_one_member_has_no_spread(fitted: GraphClassifier) -> None:
     assert (fitted.spread(molecules()[0][:5]) == 0).all()
 
@@ -251,12 +257,14 @@ def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> No
         (["CC", "CCC"], [1, 1], "class"),
         ([3, 4], [0, 1], "SMILES"),
         ("CCO", [0, 1, 0], "X is one text"),
+        (nx.path_graph(3), [0, 1, 0], "X is a Graph; pass a list"),
+        (None, [0, 1, 0], "X is None; pass a list"),
         (["CC", "CCC"], 1, "y has 1 label for"),
         (["CC", "CCC"], [0.3, 0.7], "continuous"),
         (["CC", "CCC", "CCO"], [0, 1, 0], "3 usable rows"),
         (["CC", "CCC"], ["a", None], "None"),
     ],
 )
-def test_bad_input_gets_one_sentence(smiles: list | str, labels: list | int, sentence: str) -> None:
+def test_bad_input_gets_one_sentence(smiles: object, labels: list | int, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         GraphClassifier(**FAST).fit(smiles, labels)

@@ -1,6 +1,7 @@
 """Exported models give the answers of the package, computed by onnxruntime."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import torch
 
 from goodformer import FittedModel, GraphClassifier, GraphRegressor, InputError, cli
 from goodformer.batch import Batch
-from goodformer.export import export_onnx, inputs
-from tests.apply.molecules import molecules, untrained
+from goodformer.export import check_export, export_onnx, inputs
+from tests.apply.molecules import FITTED, molecules, untrained
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 SMALL = {"model.dim": 16, "model.trunk_layers": 1, "model.encoder_layers": 1, "model.encoder_dim": 8}
@@ -100,6 +101,25 @@ def test_positions_put_all_graphs_in_one_bucket_and_change_no_answer(method: str
         expected = model.method(batch)
         padded = model.method(Batch(**vars(batch), positions=torch.arange(int(ready.sizes.max()) + 3)))
     assert torch.allclose(padded, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(("out", "fact"), [("taken", "taken"), ("taken/model.onnx", "taken"), ("fine.onnx", "onnx")])
+def test_what_prevents_an_export_is_found_before_it_begins(
+    out: str, fact: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").write_text("a file, not a folder")
+    if out == "fine.onnx":
+        monkeypatch.setitem(sys.modules, "onnxscript", None)  # as if it were not installed
+    assert cli.run(["export", str(FITTED), "-o", str(tmp_path / out)]) == 2
+    (sentence,) = capfd.readouterr().err.splitlines()
+    assert sentence.startswith("goodformer: ")
+    assert fact in sentence
+
+
+def test_a_folder_is_no_file_to_export_to(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        check_export(tmp_path / "model.onnx")
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:

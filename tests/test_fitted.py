@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 import torch
 from rdkit import Chem
 from torch_geometric.data import Data
 
-from goodformer import files
+from goodformer import explain_graphs, files
 from goodformer.data import Benchmark, GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.collection import collect
@@ -116,6 +117,21 @@ def test_bad_graphs_are_named_by_their_position(finished: Run, benchmark: Benchm
         model.predict([])
     with pytest.raises(InputError, match=r"shape \(\d+, 3\)"):
         model.predict([Data(x=torch.ones(good.num_nodes, 3), edge_index=good.edge_index)])
+
+
+@pytest.mark.parametrize("kind", ["graph", "networkx", "none", "number"])
+def test_a_single_graph_is_refused_with_the_advice_to_give_a_list(
+    kind: str, finished: Run, benchmark: Benchmark, tmp_path: Path
+) -> None:
+    model, good = FittedModel.of_run(finished), benchmark.splits["test"][0]
+    single: Any = {"graph": good, "networkx": nx.path_graph(3), "none": None, "number": 3}[kind]
+    for apply in (model.predict, model.probabilities, model.edge_scores, model.evaluate, model.read):
+        with pytest.raises(InputError, match=f"is .*{type(single).__name__.removesuffix('Type')}; pass a list"):
+            apply(single)
+    with pytest.raises(InputError, match="pass a list"):
+        explain_graphs(model, single, tmp_path / "pictures")
+    with pytest.raises(InputError, match="no graph was passed"):
+        model.predict([None])  # type: ignore[list-item]
 
 
 def test_bad_sets_are_refused_too(finished: Run, benchmark: Benchmark) -> None:
@@ -316,6 +332,24 @@ def test_a_model_is_opened_by_folder_run_or_id(finished: Run, tmp_path: Path) ->
         FittedModel.open(tmp_path)
     with pytest.raises(InputError, match="best"):
         FittedModel.of_run(finished, "bset")
+
+
+def test_a_missing_folder_suggests_the_fitted_models_nearby(
+    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("solubility", "bace"):
+        shutil.copytree(FITTED, tmp_path / "models" / name)
+    runs = finished.folder.parent
+    with pytest.raises(InputError, match=r"nearby: \S*models/bace, \S*models/solubility\.$"):
+        FittedModel.open(tmp_path / "models" / "BACE1", runs)
+    with pytest.raises(InputError, match=r"nearby: \S*models/bace\.$"):
+        FittedModel.open(tmp_path / "models" / "bace" / "card.md", runs)
+    monkeypatch.chdir(tmp_path / "models")
+    with pytest.raises(InputError, match="nearby: bace, solubility"):
+        FittedModel.open("bcae", runs)
+    with pytest.raises(InputError, match="nearest in"):
+        Run.open("bcae", runs)
+    assert FittedModel.open(finished.config.id, runs).file.about["run"] == finished.config.id
 
 
 # ---------------------------------------------------------------- uncertainty

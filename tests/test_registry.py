@@ -82,7 +82,7 @@ def test_a_description_survives_json() -> None:
     again = Description.from_json(json.loads(json.dumps(found.to_json())))
     assert again == found
     values = {"label": "x", "inputs": "one", "targets": ["a", "b"], "cut": 2}
-    checked = [validate(settings_model("thing", one.settings), values, "thing") for one in (found, again)]
+    checked = [validate(settings_model("thing", one.settings), values, "thing", "model") for one in (found, again)]
     assert checked[0] == checked[1]
     assert checked[0]["inputs"] == ["one"]
     assert (checked[0]["targets"], checked[0]["cut"], checked[0]["mark"]) == (("a", "b"), 2.0, "x!")

@@ -100,6 +100,19 @@ def _batch(model: FittedModel, graphs: Any) -> Batch:
     return batch
 
 
+def check_export(path: str | Path) -> None:
+    """Raise an error if a model cannot be exported: wrong ending, missing package, or a file that cannot be written."""
+    place = Path(path)
+    if place.suffix != ".onnx":
+        raise InputError(f"{place} does not end with .onnx; rename it.")
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError:
+        raise InputError(INSTALL) from None
+    files.check_writable(place)
+
+
 def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
     """Write a fitted model as an ONNX file, in double precision as predictions are.
 
@@ -111,13 +124,7 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
         The names of inputs and outputs, the classes, and the file.
     """
     place = Path(path)
-    if place.suffix != ".onnx":
-        raise InputError(f"{place} does not end with .onnx; rename it.")
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError:
-        raise InputError(INSTALL) from None
+    check_export(place)
     names, feed = input_names(model), inputs(model, examples(model))
     outputs = ("logits", "values" if model.task.measured else "probabilities")
     scaling = None if model.uncertainty is None else model.uncertainty.scaling
@@ -144,7 +151,6 @@ def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:
     assert program is not None
     about = {"classes": model.classes, "outputs": outputs, "inputs": names, "method": model.file.method["name"]}
     program.model.metadata_props["goodformer"] = json.dumps(about)
-    files.make_folder(place.parent)
     files.write(place, lambda part: program.save(str(part)))
     return {**about, "file": str(place)}
 

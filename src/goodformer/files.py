@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -145,6 +146,15 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
     """Write a file in one step: ``fill`` writes it beside ``path``, then it is moved into place."""
     with writing(path), placed(path) as part:
         fill(part)
+
+
+def check_writable(path: Path) -> None:
+    """Raise an error unless a file can be written at ``path``; its folder is created."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    make_folder(path.parent)
+    with writing(path), tempfile.TemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+        pass
 
 
 def write_json(path: Path, value: Any) -> None:

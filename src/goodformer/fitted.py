@@ -16,7 +16,7 @@ from torch import Tensor
 
 from goodformer import files
 from goodformer.data.features import check_features
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GraphSet, check_several
 from goodformer.data.readers.attributes import Attributes
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
@@ -185,7 +185,7 @@ class FittedModel:
             return cls.load(name)
         if Path(name).is_dir() and not (Path(name) / CONFIG).is_file():
             raise InputError(f"{name} is neither a fitted model nor a run; give a folder that goodformer fit wrote.")
-        return cls.of_run(Run.open(name, runs), weights)
+        return cls.of_run(Run.open(name, runs, models=True), weights)
 
     @classmethod
     def of_run(cls, run: Run, weights: str = "best") -> Self:
@@ -408,7 +408,9 @@ class FittedModel:
         """
         if self.training is None:
             raise InputError("this model has no training rows to compare with; fit it again with goodformer fit.")
-        read = self.read(items) if isinstance(items, Sequence) else items
+        from goodformer.data.readers.collection import Collection  # loads RDKit
+
+        read = items if isinstance(items, Collection) else self.read(items)
         return self.training.nearest(self._fingerprints(read), count)
 
     def _fingerprints(self, rows: Collection) -> Tensor:
@@ -437,7 +439,10 @@ class FittedModel:
 
     def prepare(self, graphs: Sequence[Data] | GraphSet) -> GraphSet:
         """Check graphs, read them if they are no `GraphSet`, and attach the encodings that are missing."""
-        if not len(graphs):
+        if not isinstance(graphs, GraphSet):
+            check_several(graphs, "graphs")
+            graphs = list(graphs)
+        if not graphs:
             raise InputError("there is no graph to predict; give at least one.")
         ready = graphs if isinstance(graphs, GraphSet) else self._set_of(graphs)
         empty = (ready.sizes == 0).nonzero().flatten()

@@ -140,7 +140,7 @@ class Registry(Generic[T]):
         """Check the settings of the named entry and fill in the defaults."""
         if name not in self._models:
             self._models[name] = settings_model(name, self.describe(name).settings)
-        return validate(self._models[name], settings, f"{self.kind} {name}")
+        return validate(self._models[name], settings, f"{self.kind} {name}", self.kind.replace(" ", ""))
 
     def build(self, name: str, *parts: Any, **settings: Any) -> T:
         """Build the named entry from ``parts`` under checked ``settings``."""

@@ -245,12 +245,23 @@ def _completion(path: str) -> Callable[[Any, ValidationInfo], Any]:
     return lambda value, info: load(path)(value, info.data)
 
 
-def validate(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Check settings and fill in the defaults; the first mistake becomes one sentence."""
+def validate(model: type[BaseModel], settings: Mapping[str, Any], where: str, part: str) -> dict[str, Any]:
+    """Check settings and fill in the defaults; the first mistake becomes one sentence.
+
+    Args:
+        model: The accepted settings.
+        settings: The given ones.
+        where: What they belong to, for the sentence.
+        part: Part of a configuration that holds them: dataset, method or model.
+    """
     from pydantic import ValidationError
 
     for name in settings:
         check_name(f"setting of {where}", name, model.model_fields)
+    if missing := [name for name, field in model.model_fields.items() if field.is_required() and name not in settings]:
+        options = " ".join(f"--set {part}.{name}={name.upper()}" for name in missing)
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        raise InputError(f"{where}: {' and '.join(missing)} {are} missing; give {them} with {options}.")
     try:
         return dict(model.model_validate(dict(settings)))
     except ValidationError as error:

@@ -79,7 +79,10 @@ def test_a_search_finds_prunes_and_continues(
     assert scores == sorted(scores, reverse=True)
     assert max(report["importances"], key=report["importances"].__getitem__) == "training.learning_rate"
     assert (tmp_path / "search.png").stat().st_size > 5_000
-    assert room.tune(search, tmp_path, 30, told.append)["trials"] == len(told) == 30
+    assert room.tune(search, tmp_path, 30, told.append)["trials"] == 30
+    assert len(told) == 31
+    assert "30 finished trials" in told[-1]
+    assert "--trials" in told[-1]
 
 
 def test_two_processes_share_a_search(search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,32 @@ def test_only_a_better_baseline_is_worth_a_sentence() -> None:
     for own, other in ((0.9, 0.8), (0.8, 0.8), (None, 0.8), (0.8, None)):
         assert verdict(report(own, other)) == ""
     assert verdict({**report(0.1, 0.9), "baseline": None}) == ""
+
+
+def test_a_number_of_epochs_that_has_no_effect_is_noted(command: Command) -> None:
+    write_table(Path("mine.csv"), bad=False)
+    words = ["fit", "mine.csv", "-t", "nitro", "--no-baseline", "--no-report", "-o", "model", "--overwrite"]
+    noted = "epochs is ignored: linear"
+    assert noted in command(*words, "--method", "linear", "--epochs", "5").err
+    assert noted in command(*words, "--method", "linear", "--set", "training.epochs=4").err
+    config = next(Path("runs").glob("*/config.json"))
+    assert noted in command("train", "--config", config, "--epochs", "3").err
+    assert noted not in command("train", "--config", config).err
+    assert "ignored" not in command(*words, *TINY).err
+
+
+def test_no_epoch_is_named_where_there_was_none_to_select(command: Command) -> None:
+    write_table(Path("mine.csv"), bad=False)
+    done = command("fit", "mine.csv", "-t", "nitro", "--method", "linear", "--no-baseline", "-o", "model")
+    run = command("train", "--config", next(Path("runs").glob("*/config.json")))
+    for text in (
+        done.out,
+        done.err,
+        run.out,
+        *(Path("model", name).read_text() for name in ("card.md", "report.html")),
+    ):
+        assert text
+        assert not re.search(r"(?i)epoch:? 1(/| of )1", text)
 
 
 @pytest.mark.parametrize("method", ["forest", "linear"])

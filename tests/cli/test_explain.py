@@ -197,6 +197,27 @@ def test_atoms_of_an_sdf_record_keep_its_numbers(command: Command) -> None:
     assert "smiles" not in why.json["graphs"][0]
 
 
+def test_names_of_nodes_are_repeated_in_tables_and_scores(command: Command, invariant: Path) -> None:
+    named = {"edges": [[0, 1], [1, 2], [2, 0]], "names": ["pump", 7, "valve"], "plant": "north"}
+    bare = {"edges": [[0, 1]], "plant": "south"}
+    wrong = {"edges": [[0, 1]], "names": ["only one"]}
+    Path("plants.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (bare, wrong, named)))
+    why = command("explain", invariant, "plants.jsonl", "-o", "why", "--json")
+    assert why.code == 0
+    assert [problem["row"] for problem in why.json["problems"]] == [2]
+    assert "2 nodes" in why.json["problems"][0]["reason"]
+    assert [graph["node_names"] for graph in why.json["graphs"]] == [[0, 1], ["pump", 7, "valve"]]
+    assert [(row["row"], row["name"]) for row in rows_of(Path("why/nodes.csv"))] == [
+        ("1", "0"), ("1", "1"), ("3", "pump"), ("3", "7"), ("3", "valve")
+    ]  # fmt: skip
+    edges = [row for row in rows_of(Path("why/edges.csv")) if row["row"] == "3"]
+    assert len(edges) == 3
+    for row in edges:
+        for end in ("source", "target"):
+            assert row[f"{end}_name"] == ("pump", "7", "valve")[int(row[end])]
+    assert "names" not in rows_of(Path("why/answers.csv"))[0]
+
+
 @pytest.mark.parametrize(
     ("words", "fact"),
     [

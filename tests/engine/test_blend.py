@@ -50,6 +50,20 @@ def test_a_finished_blend_is_one_run_with_its_members_inside(run: Run, config: R
     assert summary["parameters"] == 2 * members[0].summary["parameters"]
 
 
+def test_the_progress_names_the_preset_of_each_member(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "train", stop)
+    for preset, words in (("default", "erm on gin, seed 0"), ("paper", "erm on gin:paper, seed 0")):
+        named = config.model_copy(update={"preset": preset})
+        with pytest.raises(KeyboardInterrupt):
+            train(named, tmp_path / preset, QUIET.model_copy(update={"progress": True}))
+        assert capsys.readouterr().err.splitlines()[-1] == f"member 1 of 2: {words}"
+
+
 def test_its_weights_predict_what_the_members_do(run: Run) -> None:
     model = FittedModel.of_run(run)
     graphs = model.prepare(load_benchmark(**run.config.dataset).splits["test"])

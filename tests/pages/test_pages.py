@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from goodformer import cli
+from goodformer.apply.fit import OwnFile, Recipe, fit_file
 from goodformer.errors import InputError
 from goodformer.pages import EVIDENCE, attempted, evidence, report
 from goodformer.spec import SPLIT_NAMES
-from tests.pages.conftest import EVIL
+from tests.pages.conftest import EVIL, QUIET, write
 
 MOST = 5_000_000
 """Bytes of the largest page."""
@@ -215,6 +216,34 @@ def test_a_comparison_shows_tables_curves_and_what_is_not_run(opened: Callable[.
         assert any(one.endswith(": 2, 80") for one in titles)
         page.click("details:has-text('not run here') summary")
         assert "GIL" in page.inner_text("details:has-text('not run here')")
+
+
+def test_answers_without_the_column_of_structures_ask_for_its_name(
+    nitro: dict[str, Any], answers: Path, tmp_path: Path
+) -> None:
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(answers.read_text().replace("smiles", "structure", 1))
+    with pytest.raises(InputError, match=r"no column 'smiles'; .*--smiles COLUMN, or .*--data FILE"):
+        report([nitro["folder"], renamed])
+    assert report([nitro["folder"], renamed], smiles="structure").is_file()
+
+
+def test_answers_of_another_model_are_noticed(nitro: dict[str, Any], answers: Path, home: Path, tmp_path: Path) -> None:
+    fit_file(
+        OwnFile(home / "nitro.csv", ("nitro",)),
+        tmp_path / "other",
+        Recipe("linear"),
+        runs=tmp_path / "runs",
+        hardware=QUIET,
+        baseline=False,
+    )
+    with pytest.raises(InputError, match=r"other predicts other values .* of 5 rows differ"):
+        report([tmp_path / "other", answers])
+    assert report([nitro["folder"], answers], tmp_path / "same.html").is_file()
+    with answers.open(newline="", encoding="utf-8") as file:
+        rows = [{name: value for name, value in row.items() if name[:2] != "p_"} for row in csv.DictReader(file)]
+    write(tmp_path / "slim.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    assert report([nitro["folder"], tmp_path / "slim.csv"]).is_file()
 
 
 def test_a_page_that_fails_spoils_nothing(nitro: dict[str, Any]) -> None:

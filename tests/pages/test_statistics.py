@@ -6,6 +6,8 @@ from scipy.stats import binomtest, ks_2samp
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
 from goodformer.pages import statistics
+from goodformer.pages.answers import Answers, tiles, verdict
+from goodformer.pages.page import percent
 
 RANDOM = np.random.default_rng(0)
 
@@ -89,3 +91,20 @@ def test_errors_are_averaged_by_distance() -> None:
     found = statistics.error_by([0.1] * 20 + [0.9] * 20, [1.0] * 20 + [0.0] * 20, bins=2)
     assert [(one["middle"], one["error"], one["rows"]) for one in found] == [(0.1, 1.0, 20), (0.9, 0.0, 20)]
     assert statistics.error_by([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.0, "0%"), (1 / 297, "<1%"), (0.006, "1%"), (0.5, "50%"), (0.994, "99%"), (296 / 297, ">99%"), (1.0, "100%")],
+)
+def test_a_share_is_none_or_all_only_if_it_is(share: float, shown: str) -> None:
+    assert percent(share) == shown
+
+
+def test_one_row_of_many_outside_the_domain_is_not_none() -> None:
+    rows = 297
+    found = Answers({}, rows, [], [[1.0] * rows], [{}], [None], None, None, None, None, None, {})
+    known = {"parts": {"id_test": {"outside": [True] + [False] * 999}}, "similarity": "distance"}
+    assert verdict(found, 1 / rows, [], known)["text"].startswith("<1% of 297 rows")
+    assert "ID test: <1%" in verdict(found, 1 / rows, [], known)["text"]
+    assert tiles(found, 1 / rows, [], (np.zeros((0, 1)), None), known)[1]["value"] == "<1%"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -395,6 +396,18 @@ def test_usual_graphs_are_outside_as_often_as_alpha(score: str) -> None:
 def test_moved_graphs_are_found(score: str) -> None:
     fitted = u.Uncertainty.learn(CLASSES, seen(1000, 15), seen(1000, 16), score)
     assert fitted.outside(fitted.unusual(seen(300, 17, shift=40.0))).double().mean() > 0.95
+
+
+def test_the_documented_thresholds_are_those_of_the_code() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "own-data.md").read_text(encoding="utf-8")
+    (line,) = (one for one in page.splitlines() if one.startswith("| `outside` |"))
+    stated = [(float(score), int(rows.replace(",", ""))) for score, rows in re.findall(r"([\d.]+) for ([\d,]+)", line)]
+    assert len(stated) == 3
+    learnt = u.Uncertainty.learn(CLASSES, seen(100, 15), seen(100, 16), alpha=0.05)
+    for score, rows in stated:
+        fitted = replace(learnt, reference=torch.arange(rows, dtype=torch.double))
+        values = torch.arange(rows + 1, dtype=torch.double) - 0.5
+        assert float(fitted.domain_score(values)[fitted.outside(values)].min()) == pytest.approx(score)
 
 
 def test_so_few_graphs_say_so() -> None:

@@ -80,12 +80,13 @@ def _metrics(report: Mapping[str, Any]) -> str:
         for split, name in names.items()
     ]
     rule = describe_selection(report["selection"], report["splits"], metric, names)
-    chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}."
+    chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}. "
+    chosen = chosen if report["epochs"] > 1 else ""
     if members := report.get("members"):
         each = ", ".join(f"{member_name(one)} seed {one['seed']} ({one['weight']:.2f})" for one in members)
-        chosen = f"Members and their weights, learnt on {names['val']}: {each}."
+        chosen = f"Members and their weights, learnt on {names['val']}: {each}. "
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "used for"]
-    others = f" Baselines on the same rows: {' and '.join(baselines)}." if baselines else " No baseline was fitted."
+    others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
     return f"{_table(heads, rows)}\n\n{chosen}{others}"
 
 

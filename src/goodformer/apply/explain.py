@@ -29,6 +29,8 @@ BLOCK = 256
 FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
 EDGES = ("row", "source", "target", "score", "chosen")
 NODES = ("row", "node", "score", "chosen")
+EDGE_NAMES, NODE_NAMES = ("source_name", "target_name"), ("name",)
+"""Further columns if nodes have names."""
 
 
 def explain_file(
@@ -66,17 +68,18 @@ def explain_file(
     tables = [folder / f"{name}.{form}" for name in ("answers", "edges", "nodes")]
     with ExitStack() as opened:  # tables appear when all rows are written
         answers = opened.enter_context(Answers(model, tables[0]))
-        edges, nodes = (
-            opened.enter_context(RowWriter(table, names))
-            for table, names in zip(tables[1:], (EDGES, NODES), strict=True)
-        )
+        writers: list[RowWriter] = []
         for block in model_blocks(model, path, smiles, BLOCK):
             answer, reasons = None, no_reasons()
+            if not writers:
+                named = block.collection.names is not None
+                heads = ((*EDGES, *EDGE_NAMES * named), (*NODES, *NODE_NAMES * named))
+                writers = [opened.enter_context(RowWriter(*one)) for one in zip(tables[1:], heads, strict=True)]
             if len(block.collection.graphs):
                 ready = model.prepare(block.collection.graphs)
                 answer = model.predict(ready)
                 scores, source = edge_scores(model, ready, answer)
-                for table, columns in zip((edges, nodes), score_columns(block.collection, scores, k), strict=True):
+                for table, columns in zip(writers, score_columns(block.collection, scores, k), strict=True):
                     table.write(columns)
                 found = measure_fidelity(model, block.collection.graphs, answer, scores, k)
                 reasons = reason_columns(block.collection.graphs, scores, found, k)
@@ -104,6 +107,7 @@ def explain_file(
         note=shown.missing,
         molecules=None if shown.smiles is None else [row.molecule or b"" for row in rows],
         known=known,
+        node_names=None if any(row.names is None for row in rows) else [row.names or () for row in rows],
         measured=Fidelity.concat([row.fidelity for row in rows]),
     )
     return {**report, "tables": [str(table) for table in tables], **drawn, "notes": [*report["notes"], *drawn["notes"]]}
@@ -123,6 +127,7 @@ class Row:
         smiles: Its SMILES, if the atoms are in that order.
         molecule: The same molecule in RDKit's binary form, so that it is not parsed again.
         rank: Its class of size, from 0.
+        names: Names of its nodes, if they have some.
     """
 
     number: int
@@ -134,6 +139,7 @@ class Row:
     smiles: str | None
     molecule: bytes | None
     rank: int
+    names: tuple[str | int, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -170,6 +176,7 @@ class Shown:
                     None if molecules is None else molecules.smiles[place],
                     None if molecules is None else molecules.subset([place]).binaries()[0],
                     rank,
+                    None if collection.names is None else collection.names[place],
                 )
                 for place in (ranks == rank).nonzero().flatten()[: self.count - len(kept)].tolist()
             ]
@@ -240,4 +247,9 @@ def score_columns(collection: Collection, scores: Sequence[Tensor], k: Size) -> 
         "score": plain(pairs.node_means(value, count)),
         "chosen": touched.tolist(),
     }
+    if collection.names is not None:
+        ends = zip(pairs.graph.tolist(), edges["source"], edges["target"], strict=True)
+        both = [(str(collection.names[place][one]), str(collection.names[place][other])) for place, one, other in ends]
+        edges |= {name: [pair[side] for pair in both] for side, name in enumerate(EDGE_NAMES)}
+        nodes["name"] = [str(name) for names in collection.names for name in names]
     return edges, nodes

@@ -15,6 +15,7 @@ from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
+from goodformer.config.history import ignored_epochs
 from goodformer.config.members import with_members
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
@@ -187,7 +188,8 @@ def fit_file(
         warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
             reused = Run(Path(runs) / config.folder_name).reuse_note
-            for sentence in filter(None, (replaced, *warned, reused)):
+            ignored = ignored_epochs(config.method["name"], recipe.overrides)
+            for sentence in filter(None, (replaced, *warned, ignored, reused)):
                 warn(sentence)
         if watch:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")

@@ -127,7 +127,7 @@ def predict_parts(
         nonlocal total
         number = 0
         for columns in read_rows(place, column, size):
-            texts = columns[known_column(column, columns, str(path))]
+            texts = columns[known_column(column, columns, str(path), True)]
             if texts:
                 if number not in done:
                     yield number, total, columns

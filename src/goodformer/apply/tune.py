@@ -157,7 +157,7 @@ def tune(
         search: What is tuned; its runs are stored below ``out``.
         out: Folder of the search. A search that is there and has the same task is continued.
         trials: Finished trials of the whole search, those of earlier calls and of other processes included.
-        watch: Called with a sentence after every trial.
+        watch: Called with a sentence after every trial, or if no trial is left to do.
         spread: Trains many runs at a time elsewhere; by default this process trains one after the other.
 
     Returns:
@@ -175,6 +175,9 @@ def tune(
         if not study.get_trials(deepcopy=False):  # the first trial is the preset itself
             own = {name: value_of(config, name) for name in space}
             study.enqueue_trial({name: value for name, value in own.items() if space[name].holds(value)})
+    done = len(finished(study))
+    if watch and done >= trials:
+        watch(f"the search in {folder} has {counted(done, 'finished trial')}; to continue it, give a larger --trials.")
     try:
         with journal.worker() as worker:
             desk = Desk(study, journal, worker, search, space, config.training.epochs, watch)

@@ -129,7 +129,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return error.exit_code
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "goodformer"
-        return _refuse(f"{error.format_message().rstrip('.')}; see {path} --help.")
+        said = error.format_message().rstrip(".")
+        return _refuse(f"{said}{' See' if said.endswith('?') else '; see'} {path} --help.")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -39,13 +39,14 @@ def command(
     probabilities or measured values. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
     """
     with output.working():
-        from goodformer.export import export_onnx
+        from goodformer.export import check_export, export_onnx
         from goodformer.fitted import FittedModel
 
         found = FittedModel.open(model, runs, weights)
+        place = out or (Path(model) / "model.onnx" if Path(model).is_dir() else Path(f"{model}.onnx"))
+        check_export(place)
         if not quiet:
             typer.echo(f"exporting {model}, which takes about a minute ...", err=True)
-        place = out or (Path(model) / "model.onnx" if Path(model).is_dir() else Path(f"{model}.onnx"))
         report = export_onnx(found, place)
     output.document(report) if as_json else _show(report)
 

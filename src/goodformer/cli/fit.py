@@ -150,7 +150,7 @@ def _origin(report: dict[str, Any], split: str) -> str:
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
     from goodformer.config.presets import member_name
-    from goodformer.data.readers.values import counted
+    from goodformer.data.readers.values import counted, percent
     from goodformer.engine.selection import describe_selection
     from goodformer.spec import METRIC_NAMES, split_names
 
@@ -167,16 +167,17 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     ]
     meaning = _meaning(report)
     rule = describe_selection(report["selection"], report["splits"], metric, names)
-    chosen = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
+    selected = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
+    remarks = [meaning, *([selected] if report["epochs"] > 1 else [])]
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
     if members := report.get("members"):
         each = ", ".join(f"{member_name(one)} seed {one['seed']} {one['weight']:.2f}" for one in members)
-        chosen = f"members and their weights: {each}"
+        remarks = [meaning, f"members and their weights: {each}"]
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     if baselines:
-        chosen += f"\n{' and '.join(baselines)}: baseline{'s' if len(baselines) > 1 else ''} fitted to the same rows"
+        remarks.append(f"{' and '.join(baselines)}: baseline{'s' * (len(baselines) > 1)} fitted to the same rows")
     columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
-    output.table(columns, rows, title=title, note=f"{meaning}\n{chosen}")
+    output.table(columns, rows, title=title, note="\n".join(remarks))
     if len(classes) > 1:
         splits = report["splits"].items()
         own = [[target, *(row.get(f"{metric}_{place}") for _, row in splits)] for place, target in enumerate(classes)]
@@ -187,7 +188,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     typer.echo(f"predicts {targets}{missing}")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
-        words = f"{level:.0%} intervals hold {share:.0%} of the values of {names[split]}"
+        words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"
         typer.echo(f"{words}; mean width {found['width']:.3g}" if found["width"] else words)
     if widths := report["coverage"]["widths"]:
         typer.echo(widths)

@@ -56,9 +56,9 @@ def command(
 
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
     problem. domain_score is the share of ID validation graphs that are less unusual than the row; outside is true if
-    it is above 0.95. Files may be larger than memory. The same command continues a stopped prediction. A folder as
-    output, which --executor ray needs, receives one file per 16,384 rows, with the number of each row in the column
-    row. The exit code is 1 if no row could be read.
+    the row is more unusual than about 95 % of them. Files may be larger than memory. The same command continues a
+    stopped prediction. A folder as output, which --executor ray needs, receives one file per 16,384 rows, with the
+    number of each row in the column row. The exit code is 1 if no row could be read.
     """
     with output.working():
         from goodformer import executors

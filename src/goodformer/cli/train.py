@@ -66,6 +66,7 @@ def command(
         "seed": seed,
     }
     with output.working():
+        from goodformer.config.history import ignored_epochs
         from goodformer.config.run import Hardware
         from goodformer.config.settings_file import configure_from
         from goodformer.engine.run import train
@@ -81,7 +82,9 @@ def command(
             test_epochs=not test_chosen,
         )
         settings = configure_from(config, typed, overrides or [])
-        if note := Run(runs / settings.folder_name).reuse_note:
+        given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
+        notes = (ignored_epochs(settings.method["name"], given), Run(runs / settings.folder_name).reuse_note)
+        for note in filter(None, notes):
             typer.echo(f"note: {note}", err=True)
         run = train(settings, runs, hardware)
     if not run.finished:  # the first of several nodes records it
@@ -92,15 +95,16 @@ def command(
 
 
 def show(summary: dict[str, Any]) -> None:
-    """Print the five splits of a finished run, how its epoch was selected, and its folder."""
+    """Print the five splits of a finished run, how its epoch was selected if there are several, and its folder."""
     from goodformer.engine.selection import describe_selection
 
     rule = describe_selection(summary["selection"], summary["splits"], summary["metric"])
+    chosen = f"epoch {summary['selected_epoch']} of {summary['epochs']}, {rule}"
     named = " ".join(str(summary[key]) for key in ("dataset", "domain", "shift") if summary.get(key))
     show_splits(
         summary["splits"],
         [summary["metric"]],
         title=f"{summary['method']} ({summary['model']}) on {named}, seed {summary['seed']}",
-        note=f"epoch {summary['selected_epoch']} of {summary['epochs']}, {rule}",
+        note=chosen if summary["epochs"] > 1 else "",
     )
     typer.echo(f"run: {summary['folder']}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,8 +24,18 @@ Indices = Sequence[int] | Tensor
 
 EDGE_NAMES = {"index": "edge_index", "attr": "edge_attr", "truth": "edge_truth"}
 """Names in a batch of the entries of `GraphSet.edge`."""
+SINGLE = (("networkx", "Graph"), ("torch_geometric.data", "Data"))
+"""Modules and types of single graphs, which have a length and can be iterated over like a list."""
 GIVEN = "given"
 """Node attribute (N,): number of each node in the input, if nodes are stored in another order."""
+
+
+def check_several(items: Any, name: str) -> None:
+    """Raise an error if one graph, one text, or no sequence at all is given instead of several graphs."""
+    kinds = [getattr(sys.modules.get(home), kind, str) for home, kind in SINGLE]  # no graph without its module
+    if isinstance(items, (str, *kinds)) or not isinstance(items, Iterable):
+        got = "None" if items is None else "one text" if isinstance(items, str) else f"a {type(items).__name__}"
+        raise InputError(f"{name} is {got}; pass a list of SMILES or graphs, for example [graph].")
 
 
 class GraphSet(Dataset["Data"]):

@@ -54,7 +54,8 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     quick, trained = hardware.model_copy(update={"test_epochs": False}), []
     for number, one in enumerate(members):
         if hardware.progress:
-            words = f"{one.method['name']} on {one.model['name']}, seed {one.seed}"
+            preset = "" if one.preset == "default" else f":{one.preset}"
+            words = f"{one.method['name']} on {one.model['name']}{preset}, seed {one.seed}"
             print(f"member {number + 1} of {len(members)}: {words}", file=sys.stderr, flush=True)
         trained.append(train(one, member_run(run, one.folder_name).folder.parent, quick, benchmark))
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size

@@ -53,19 +53,21 @@ class Progress:
     def after_epoch(self, record: dict[str, Any]) -> None:
         """Print the line of an epoch."""
         bench = self.state.benchmark
-        line = describe(record, bench.task.metric, self.state.planned, bench.split_names)
+        planned = None if self.state.method.at_once else self.state.planned
+        line = describe(record, bench.task.metric, planned, bench.split_names)
         if self.bar is not None:
             self.bar.write(line, file=sys.stderr)
         elif self.shown:
             print(line, file=sys.stderr, flush=True)
 
 
-def describe(record: dict[str, Any], metric: str, epochs: int, names: Mapping[str, str] = SPLIT_NAMES) -> str:
-    """Return one line about an epoch."""
+def describe(record: dict[str, Any], metric: str, epochs: int | None, names: Mapping[str, str] = SPLIT_NAMES) -> str:
+    """Return one line about an epoch; ``epochs`` is None for a method that is fitted at once."""
     scores = [(name, record.get(split, {}).get(metric)) for split, name in names.items()]
     shown = ", ".join(f"{name} {value:.4f}" for name, value in scores if value is not None)
     precision = record.get("test", {}).get("precision_at_10")
-    parts = [f"epoch {record['epoch']}/{epochs}", f"loss {record['loss']['total']:.4f}"]
+    parts = [] if epochs is None else [f"epoch {record['epoch']}/{epochs}"]
+    parts += [f"loss {record['loss']['total']:.4f}"]
     parts += [f"{METRIC_NAMES[metric]}: {shown}"] if shown else []
     parts += [] if precision is None else [f"Precision@10 {precision:.4f}"]
     return "  ".join([*parts, f"({record['seconds'] + record['eval_seconds']:.1f} s)"])

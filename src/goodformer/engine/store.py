@@ -136,8 +136,14 @@ class Run:
         return f"Run({str(self.folder)!r}, {'finished' if self.finished else f'{len(self.epochs)} epochs'})"
 
     @classmethod
-    def open(cls, name: str | Path, root: str | Path = "runs") -> Self:
-        """Return the run in a folder, or the one under ``root`` whose folder name or id begins with ``name``."""
+    def open(cls, name: str | Path, root: str | Path = "runs", models: bool = False) -> Self:
+        """Return the run in a folder, or the one under ``root`` whose folder name or id begins with ``name``.
+
+        Args:
+            name: The folder, or the start of its name or id.
+            root: Folder of the runs.
+            models: Whether the error for an unknown name suggests fitted models, if there are some nearby.
+        """
         if (Path(name) / CONFIG).is_file():
             return cls(name)
         if (Path(name) / MODEL).is_file():
@@ -149,6 +155,10 @@ class Run:
         matches = [key for key in folders if key.startswith(start) or _id(key).startswith(start)]
         if start in matches or len(matches) == 1:
             return cls(folders[start if start in matches else matches[0]])
+
+        if models and not matches and (near := nearby_models(Path(name))):
+            folders_shown = ", ".join(map(str, near[:SHOWN]))
+            raise InputError(f"{start!r} is neither a fitted model nor a run; fitted models nearby: {folders_shown}.")
 
         def likeness(folder: str) -> float:
             return max(difflib.SequenceMatcher(None, start, part).ratio() for part in (folder, _id(folder)))
@@ -271,6 +281,18 @@ def _owner(lock: Path) -> str:
     with suppress(OSError):
         return lock.read_text(encoding="utf-8", errors="replace")[:100] or "unknown"
     return "unknown"
+
+
+def nearby_models(name: Path) -> list[Path]:
+    """Return folders of fitted models beside a path that is none, or in the current folder, the most similar first."""
+    found: dict[Path, Path] = {}
+    for root in (name.parent, Path()):
+        with suppress(OSError):
+            for folder in (root, *sorted(root.iterdir())):
+                if (folder / MODEL).is_file():
+                    found.setdefault(files.real(folder), folder)
+    wanted = name.name.lower()
+    return sorted(found.values(), key=lambda place: -difflib.SequenceMatcher(None, wanted, place.name.lower()).ratio())
 
 
 def _id(folder: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from goodformer.data.graphs import GraphSet
+from goodformer.data.graphs import GraphSet, check_several
 from goodformer.errors import InputError
 from goodformer.explain import posthoc
 from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
@@ -124,6 +124,8 @@ def explain(
         known: Predictions, edge scores and their source, if the graphs are already predicted.
         measured: Their fidelity, if it is known.
     """
+    if not isinstance(graphs, GraphSet):
+        check_several(graphs, "graphs")
     whole = graphs if isinstance(graphs, GraphSet) else GraphSet.from_list(list(graphs))
     named = list(names) if names is not None else [f"graph {number}" for number in range(len(whole))]
     for kind, given in (("names", named), ("SMILES", smiles)):

@@ -51,7 +51,7 @@ def report(
         )
     from goodformer.pages.model import run_page
 
-    return run_page(Run.open(first, runs), out)
+    return run_page(Run.open(first, runs, models=True), out)
 
 
 def attempted(make: Callable[[], Path]) -> tuple[str | None, list[str]]:

@@ -14,7 +14,7 @@ import torch
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import featurise
-from goodformer.data.readers.collection import Collection, joined
+from goodformer.data.readers.collection import SMILES_OPTION, Collection, joined
 from goodformer.data.readers.rows import read_blocks, read_columns
 from goodformer.data.readers.values import counted, text_of
 from goodformer.errors import InputError
@@ -32,6 +32,8 @@ COMPARED, SHOWN = 2_000, 300
 """Rows whose properties are compared with training, and rows in the table."""
 OWN_COLUMNS, LETTERS = 4, 60
 """The user's columns that the table repeats, and letters of each entry."""
+CHECKED, SAME, FEW = 32, 1e-3, 0.25
+"""Rows that are predicted again, the largest difference by rounding, and the share of rows that may differ more."""
 LISTED = 50
 """Unreadable rows that are listed."""
 PREFIX = "goodformer_"
@@ -62,6 +64,7 @@ def answers_page(
     compared = sorted(random.permutation(table)[:COMPARED].tolist())
     shown = answers.telling(compared, SHOWN)
     structures = read_structures(model, path if data is None else data, answers.columns, data is None, compared, smiles)
+    check_model(model, answers, structures, path, folder)
     return page.write(
         out or path.with_suffix(".html"), "answers.html", **context(known, model, answers, structures, shown, path)
     )
@@ -184,11 +187,50 @@ def read_structures(
         whole = joined(parts)
         return whole.rows.tolist(), whole
     if not model.molecular or name not in columns:
-        what = f"no column {name}" if model.molecular else "no graphs"
-        raise InputError(f"{path} has {what}; name the file that was predicted with --data FILE.")
+        what = f"no column {name!r}" if model.molecular else "no graphs"
+        column = f"name its column of SMILES with {SMILES_OPTION}, or " if model.molecular else "name "
+        raise InputError(f"{path} has {what}; {column}the file that was predicted with --data FILE.")
     made = featurise([text_of(columns[name][row]) for row in rows], standardise=model.standardise)
     found = Collection(made.graphs, model.features, made.rows, len(rows), made.rejected, made.parsed)
     return [rows[place] for place in made.rows.tolist()], found
+
+
+def check_model(
+    model: FittedModel, answers: Answers, structures: tuple[list[int], Collection], path: Path, folder: Path
+) -> None:
+    """Raise an error if a model predicts something else for some rows than their answers say."""
+    rows, collection = structures[0][:CHECKED], structures[1].subset(torch.arange(min(CHECKED, len(structures[0]))))
+    if not rows:
+        return
+    found = model.predict(collection.graphs)
+    differs = np.zeros(len(rows), dtype=bool)
+    for place, names in enumerate(model.classes.values()):
+        expected: list[tuple[Sequence[Any], list[float]]] = []
+        if found.values is not None:
+            expected = [(answers.predicted[place], found.values[:, place].tolist())]
+        elif model.task.kind == "multiclass":
+            expected = [
+                (answers.p[place][name], p.tolist())
+                for name, p in zip(names, found.probabilities.T, strict=True)
+                if name in answers.p[place]
+            ]
+        elif names[1] in answers.p[place]:
+            expected = [(answers.p[place][names[1]], found.probabilities[:, place].tolist())]
+        for given, values in expected:
+            differs |= [not _close(given[row], value) for row, value in zip(rows, values, strict=True)]
+        if not expected:  # the file has no probabilities of these classes
+            codes = found.classes.view(len(rows), -1)[:, place].tolist()
+            differs |= [answers.predicted[place][row] != names[code] for row, code in zip(rows, codes, strict=True)]
+    if differs.mean() > FEW:
+        raise InputError(
+            f"{folder} predicts other values than those in {path} ({differs.sum()} of {counted(len(rows), 'row')} "
+            "differ); give the model that wrote the file, or predict the rows again."
+        )
+
+
+def _close(given: float | None, value: float) -> bool:
+    """Return whether a number in a file is a predicted one, apart from rounding."""
+    return isinstance(given, float) and abs(given - value) <= SAME * max(1.0, abs(value))
 
 
 def context(
@@ -264,8 +306,8 @@ def verdict(
     if share is None:
         return {"kind": "", "text": f"{counted(read, 'row')} predicted; this model has no domain check."}
     usual = known["parts"].get("id_test", {}).get("outside")
-    beside = f" (ID test: {sum(map(bool, usual)) / len(usual):.0%})" if usual else ""
-    text = f"{share:.0%} of {counted(read, 'row')} lie outside the domain of the training data{beside}."
+    beside = f" (ID test: {page.percent(sum(map(bool, usual)) / len(usual))})" if usual else ""
+    text = f"{page.percent(share)} of {counted(read, 'row')} lie outside the domain of the training data{beside}."
     names = ", ".join(row["name"] for row in drifting[:3])
     if len(drifting) > 1:
         text += f" {len(drifting)} properties differ from training, most of all {names}."
@@ -290,7 +332,7 @@ def tiles(
     """Return the few numbers that a reader looks for first."""
     made = [{"value": f"{answers.rows:,}", "name": "rows", "more": ""}]
     if share is not None:
-        made.append({"value": f"{share:.0%}", "name": "outside the domain", "more": ""})
+        made.append({"value": page.percent(share), "name": "outside the domain", "more": ""})
     made.append({"value": str(len(answers.problems)), "name": "cannot be read", "more": ""})
     made.append({"value": str(len(drifting)), "name": "properties differ from training", "more": ""})
     if len(near[0]):

@@ -272,7 +272,8 @@ def tiles(found: Evidence) -> list[dict[str, str]]:
         outside = found["parts"].get(part, {}).get("outside")
         if outside:
             share = sum(map(bool, outside)) / len(outside)
-            made.append({"value": f"{share:.0%}", "name": f"of {found['names'][part]} outside the domain", "more": ""})
+            name = f"of {found['names'][part]} outside the domain"
+            made.append({"value": page.percent(share), "name": name, "more": ""})
     covered = next((row for row in found["coverage"].get("test", ()) if row["level"] == 0.9), None)
     if covered and covered["coverage"] is not None:
         measured = not any(target["classes"] for target in found["targets"])
@@ -280,7 +281,7 @@ def tiles(found: Evidence) -> list[dict[str, str]]:
         more = f"mean {size} {page.number(covered['size'], 2)}"
         made.append(
             {
-                "value": f"{covered['coverage']:.0%}",
+                "value": page.percent(covered["coverage"]),
                 "name": f"coverage of 90 % {what} on {found['names']['test']}",
                 "more": more,
             }

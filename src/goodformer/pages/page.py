@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 import goodformer
 from goodformer import files
+from goodformer.data.readers import values as fields
 
 ABSENT = "-"
 PART_COLOURS = {"train": "train", "id_val": "id", "id_test": "id", "val": "val", "test": "test"}
@@ -70,7 +71,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 def percent(value: float | None) -> str:
     """Return a share in percent."""
-    return ABSENT if value is None else f"{value:.0%}"
+    return ABSENT if value is None else fields.percent(value)
 
 
 def span(found: Mapping[str, Any], digits: int = 3) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from goodformer.apply.predict import model_blocks, notes_on
 from goodformer.data.molecule import Rejected
-from goodformer.data.readers.collection import from_smiles
+from goodformer.data.readers.collection import SMILES_OPTION, from_smiles
 from goodformer.data.readers.json_lines import read_lines
 from goodformer.data.readers.rows import Block
 from goodformer.data.readers.sdf import END
@@ -82,7 +82,8 @@ class Rows:
                 self.notes += notes_on(self.model, path, self.smiles)
                 yield from model_blocks(self.model, path, self.smiles, size)
             except InputError as error:  # the message names the file, but never its folder
-                raise InputError(str(error).replace(f"{path.parent}/", "")) from None
+                sentence = str(error).replace(f"{path.parent}/", "").replace(SMILES_OPTION, "?smiles=COLUMN")
+                raise InputError(sentence) from None
 
 
 def recognised(content: bytes, smiles: str) -> str:

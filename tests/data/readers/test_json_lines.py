@@ -76,6 +76,18 @@ def test_unsound_edge_features_are_refused(tmp_path: Path, line: dict[str, objec
         read_graphs(written(tmp_path, line), FeatureSpec(edge=Features.continuous(1)))
 
 
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], ["a", None], ["a", ["b"]]])
+def test_names_that_are_not_those_of_the_nodes_are_refused(tmp_path: Path, names: list[object]) -> None:
+    with pytest.raises(InputError, match=r"line 1 has names .* 2 nodes"):
+        read_graphs(written(tmp_path, {"edges": [[0, 1]], "names": names}))
+
+
+def test_a_word_under_names_is_a_column(tmp_path: Path) -> None:
+    line = {"edges": [[0, 1]], "names": "pair"}
+    assert columns_of(line) == {"names": "pair"}
+    assert len(read_graphs(written(tmp_path, line))) == 1
+
+
 def test_other_keys_are_columns() -> None:
     row = {"edges": [[0, 1]], "y": 1, "lab": "a", "p": 0.5, "ok": True, "none": None, "num_nodes": 2}
     assert columns_of(row) == {"y": 1, "lab": "a", "p": 0.5, "ok": True, "none": None}

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodformer.data.readers.labels import labelled, read_labels
+from goodformer.data.readers.labels import TaskChoice, labelled, read_labels
 from goodformer.errors import InputError
 from goodformer.spec import Task
 
@@ -189,5 +189,22 @@ def test_decimal_commas_are_read_as_points_unless_they_may_separate_thousands() 
     assert any("comma" in note for note in labels.notes)
     assert read_labels({"y": ["1,5", "2,5", "1,5"]}).classes["y"] == ("1,5", "2,5")  # two values are classes
     thousands = [f"{number},000" for number in range(1, 60)]
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"59 .*'1,000'"):
         read_labels({"y": thousands})
+
+
+@pytest.mark.parametrize("task", ["auto", "regression"])
+def test_entries_that_are_no_numbers_are_named_beside_decimal_commas(task: TaskChoice) -> None:
+    numbers: list[str | None] = [f"{number // 10},{number % 10}" for number in range(30, 70)]
+    with pytest.raises(InputError, match=r"2 values .*'>10'"):
+        read_labels({"y": [*numbers[:5], ">10", "n,d", *numbers[5:]]}, task)
+    assert read_labels({"y": [*numbers, "n/a"]}, task).task.kind == "regression"
+
+
+def test_many_entries_that_are_no_numbers_and_mixed_commas_are_named_as_such() -> None:
+    numbers = [f"{number / 10:.1f}" for number in range(31, 60)]
+    limits = [f">{number}" for number in range(12)]
+    with pytest.raises(InputError, match=r"12 values .*'>0'"):
+        read_labels({"y": [*numbers, *limits]})
+    with pytest.raises(InputError, match=r"9 numbers .* comma.*'0,5'"):
+        read_labels({"y": [*numbers, *(f"{number},5" for number in range(9))]})

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.features import check_features
-from goodformer.data.graphs import GraphSet, bounds, each_way_once
+from goodformer.data.graphs import GraphSet, bounds, check_several, each_way_once
 from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
 from goodformer.data.readers.attributes import Attributes, has_own, node_names, own_features, warn_unread
 from goodformer.errors import InputError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
 
+SMILES_OPTION = "--smiles COLUMN"
+"""How a command names the column of SMILES."""
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
 
@@ -78,8 +80,7 @@ class Collection:
 
 def listed(X: Any) -> list[Any]:
     """Return the items of a list, an array, or a pandas column or table with one column; missing values become None."""
-    if isinstance(X, str):
-        raise InputError("X is one text; give a list of SMILES or graphs.")
+    check_several(X, "X")
     values = np.asarray(X, dtype=object) if hasattr(X, "columns") else X
     if isinstance(values, np.ndarray) and values.ndim != 1:
         if values.ndim != 2 or values.shape[1] != 1:
@@ -148,7 +149,7 @@ def from_smiles(
     smiles: Sequence[str | None], features: FeatureSpec | None = None, first: int = 0, standardise: str = "none"
 ) -> Collection:
     """Read molecules from SMILES; ``first`` is the number of the first row."""
-    check_molecular(features, "SMILES were passed")
+    check_molecular(features, "SMILES were passed" if any(smiles) or not len(smiles) else "no graph was passed")
     made = featurise(smiles, standardise=standardise)
     rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
     return Collection(made.graphs, FEATURES, made.rows + first, len(smiles), rejected, made.parsed)
@@ -319,8 +320,8 @@ def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> 
     return {name: columns[known_column(name, columns, where)] for name in names}
 
 
-def known_column(name: str, columns: Iterable[str], where: str) -> str:
-    """Return the name if there is such a column."""
+def known_column(name: str, columns: Iterable[str], where: str, molecules: bool = False) -> str:
+    """Return the name if there is such a column; ``molecules`` means that it should be the column of SMILES."""
     there = list(columns)
     if name in there:
         return name
@@ -328,5 +329,5 @@ def known_column(name: str, columns: Iterable[str], where: str) -> str:
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-    advice = "; name the column of SMILES with --smiles" if name == "smiles" else ""
+    advice = f"; name the column of SMILES with {SMILES_OPTION}" if molecules or name == "smiles" else ""
     raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}{advice}.")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KEYS = ("edges", "num_nodes", "x", "edge_attr")
 """Keys of a graph; every other key is a column of the row."""
+NAMES = "names"
+"""Key of the names of the nodes if it holds a list; otherwise a column like any other."""
 EXAMPLE = '{"edges": [[0, 1]], "num_nodes": 2}'
 
 
@@ -32,7 +34,8 @@ def read_graphs(path: str | Path, features: Features | FeatureSpec | None = None
 
     An edge may be given in one direction or both; it is stored in both, and self-loops are dropped. ``num_nodes`` may
     be missing if ``x`` or the edges imply it, ``x`` if nodes have no features. ``edge_attr`` has one row per edge as
-    given, for both directions. Any other key is a column of the row and holds a word or a number.
+    given, for both directions. ``names`` may list the names of the nodes, which explanations repeat. Any other key is a
+    column of the row and holds a word or a number.
 
     Args:
         path: The file.
@@ -104,7 +107,7 @@ def check_keys(row: Any, where: str) -> None:
     if not isinstance(row, dict):
         raise InputError(f"{where} is not a graph; write it as {EXAMPLE}.")
     for key, value in row.items():
-        if key in KEYS:
+        if key in KEYS or (key == NAMES and isinstance(value, list) and "edges" in row):
             continue
         near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.7) if "edges" in row else []
         if near:
@@ -129,6 +132,10 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
     ends = _ends(row["edges"], where)
     x = table_of(row.get("x"), "x", where)
     nodes = _count(row, ends, x, where)
+    if (names := names_of(row)) is not None and not (
+        len(names) == nodes and all(isinstance(name, str) or type(name) is int for name in names)
+    ):
+        raise InputError(f"{where} has {NAMES} that do not name its {nodes} nodes; write one word or integer per node.")
     if ends.numel() and int(ends.max()) >= nodes:
         raise InputError(f"{where} has an edge to node {int(ends.max())} but {nodes} nodes; number nodes from 0.")
     index, given = map(torch.from_numpy, both_ways(ends.T.numpy(), nodes))
@@ -144,6 +151,12 @@ def graph_of(row: Any, features: FeatureSpec | None, where: str) -> Data:
     if attr is not None if features is None else features.edge.kind != "constant":
         data.edge_attr = _edge_values(attr, given, None if features is None else features.edge, where)
     return data
+
+
+def names_of(row: Any) -> list[Any] | None:
+    """Return the names of the nodes of a graph, None if it has none."""
+    names = row.get(NAMES) if isinstance(row, dict) and "edges" in row else None
+    return names if isinstance(names, list) else None
 
 
 def _count(row: Mapping[str, Any], ends: Tensor, x: Tensor | None, where: str) -> int:

@@ -16,7 +16,7 @@ import torch
 
 from goodformer.data.molecule import Rejected
 from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
-from goodformer.data.readers.json_lines import NotJson, check_keys, columns_of, graph_of, read_lines
+from goodformer.data.readers.json_lines import NotJson, check_keys, columns_of, graph_of, names_of, read_lines
 from goodformer.data.readers.values import plain_of, text_of
 from goodformer.errors import InputError
 from goodformer.spec import FeatureSpec
@@ -39,26 +39,30 @@ class Survey:
         path: The file.
         kinds: Type of each column, in the order in which columns first occur.
         smiles: Column of the SMILES; None if lines are graphs.
+        named: Whether a graph has names for its nodes.
     """
 
     path: Path
     kinds: dict[str, type]
     smiles: str | None
+    named: bool = False
 
 
 def survey(path: Path, smiles: str) -> Survey:
     """Read the file once to find its columns and whether it holds graphs or molecules."""
     kinds: dict[str, set[type]] = {}
-    graphs = False
+    graphs = named = False
     for _, row in read_lines(path, strict=False):
         graphs = graphs or (isinstance(row, dict) and "edges" in row)
+        named = named or names_of(row) is not None
         for name, value in columns_of(row).items():
             kinds.setdefault(name, set())
             if plain_of(value) is not None:
                 large = isinstance(value, int) and not -LARGEST <= value < LARGEST
                 kinds[name].add(str if large else type(value))
     molecules = smiles in kinds and not graphs
-    return Survey(path, {name: _common(found) for name, found in kinds.items()}, smiles if molecules else None)
+    common = {name: _common(found) for name, found in kinds.items()}
+    return Survey(path, common, smiles if molecules else None, named)
 
 
 def columns(lines: Lines, known: Survey) -> Columns:
@@ -120,7 +124,9 @@ def _graphs(lines: Lines, known: Survey, features: FeatureSpec | None, first: in
     made = from_data(_alike([graphs[place] for place in sound]), features) if sound else _none(features)
     rejected = tuple(Rejected(first + place, _shown(lines[place][1]), wrong[place]) for place in sorted(wrong))
     rows = first + torch.tensor(sound, dtype=torch.long)  # (G,)
-    return replace(made, rows=rows, count=len(lines), rejected=rejected)
+    sizes = zip(sound, made.graphs.sizes.tolist(), strict=True)
+    names = tuple(tuple(names_of(lines[place][1]) or range(size)) for place, size in sizes) if known.named else None
+    return replace(made, rows=rows, count=len(lines), rejected=rejected, names=names)
 
 
 def _odd_ones(graphs: dict[int, Data]) -> dict[int, str]:

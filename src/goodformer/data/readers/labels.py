@@ -129,7 +129,7 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
         raise InputError("no target column given; name at least one column that contains the labels.")
     words = {name: [_value(entry) for entry in column] for name, column in columns.items()}
     commas = [name for name, column in words.items() if _decimal_commas(column)]
-    points = {name: [word and word.replace(",", ".") for word in words[name]] for name in commas}
+    points = {name: [_with_point(word) for word in words[name]] for name in commas}
     if task == REGRESSION or (task == "auto" and _measured(words | points)):
         labels = _read_values(words | points, task)
         note = f"numbers of {', '.join(map(repr, commas))} have decimal commas, read as decimal points."
@@ -141,7 +141,7 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
     if len(counts) == 1:
         ((name, column),), ((_, count),) = values.items(), counts.items()
         if len(count) > 2:
-            _check_classes(name, count)
+            _check_classes(name, column, count)
             named = tuple(sorted(count, key=_order))
             y = torch.tensor(_coded(column, named, MISSING), dtype=torch.long)  # (R,)
             return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes)
@@ -151,15 +151,21 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
 
 
 def _decimal_commas(column: list[str | None]) -> bool:
-    """Return whether all entries are numbers, none with a point and some with a decimal comma.
+    """Return whether nearly all values are numbers, none with a point and some with a decimal comma.
 
     A comma before three digits alone could separate thousands, so one entry must have another number of digits.
+    Reading the others names those that are no numbers, such as ``>10``.
     """
     values = {word for word in column if word is not None}
     parts = [match for word in values if (match := COMMA.fullmatch(word))]
-    rest = [word for word in values if not COMMA.fullmatch(word)]
-    whole = all("." not in word and number_of(word) is not None for word in rest)
-    return whole and any(len(match[1]) != 3 for match in parts)
+    whole = [word for word in values if number_of(word) is not None]
+    enough = len(parts) + len(whole) >= MOSTLY * len(values)
+    return enough and all("." not in word for word in whole) and any(len(match[1]) != 3 for match in parts)
+
+
+def _with_point(word: str | None) -> str | None:
+    """Return a number with a decimal comma as one with a decimal point, and everything else unchanged."""
+    return word.replace(",", ".") if word is not None and COMMA.fullmatch(word) else word
 
 
 def _measured(columns: Mapping[str, list[str | None]]) -> bool:
@@ -192,10 +198,7 @@ def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
         wrong = [word for word, number in zip(column, numbers, strict=True) if word is not None and number is None]
         wrong += [f"{number:g}" for number in numbers if number is not None and abs(number) > LARGEST]
         if wrong:
-            raise InputError(
-                f"target column {name!r} contains {counted(len(wrong), 'value')} that cannot be used as numbers, first "
-                f"{wrong[0]!r}; correct or empty them, or choose a column of classes with --task classification."
-            )
+            raise _no_numbers(name, wrong)
         values.append([math.nan if number is None else number for number in numbers])
         known = [number for number in numbers if number is not None]
         _counted(name, [repr(number) for number in known])
@@ -206,6 +209,20 @@ def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
             )
     y = torch.tensor(values, dtype=torch.double).T.float().contiguous()  # (R, T)
     return Labels(y, Task("regression", len(columns), "rmse"), dict.fromkeys(columns, ()), tuple(notes))
+
+
+def _no_numbers(name: str, wrong: Sequence[str]) -> InputError:
+    """Return the error for entries of a measured target that are no numbers, commas only if nothing else is wrong."""
+    others = [word for word in wrong if not COMMA.fullmatch(word)]
+    if not others:
+        return InputError(
+            f"target column {name!r} contains {counted(len(wrong), 'number')} with a comma, first {wrong[0]!r}, which "
+            "may mark decimals or thousands; write decimal points and no separators of thousands."
+        )
+    return InputError(
+        f"target column {name!r} contains {counted(len(others), 'value')} that cannot be used as numbers, first "
+        f"{others[0]!r}; correct or empty them, or choose a column of classes with --task classification."
+    )
 
 
 def _value(entry: Any) -> str | None:
@@ -258,12 +275,16 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
     return (second, first) if any(other == prefix + plain for prefix in NEGATIONS) else (first, second)
 
 
-def _check_classes(name: str, counts: Counter[str]) -> None:
-    """Raise an error if there are many values that hardly repeat."""
+def _check_classes(name: str, column: list[str | None], counts: Counter[str]) -> None:
+    """Raise an error if there are many values that hardly repeat; if most are numbers, it names those that are not."""
     numbers = [number_of(value) for value in counts]
     fractions = all(number is not None for number in numbers) and any(number % 1 for number in numbers if number)
     single = sum(count == 1 for count in counts.values())
     if len(counts) > MANY and (fractions or single > len(counts) / 2):
+        wrong = [value for value in column if value is not None and number_of(value) is None]
+        words = {value for value in wrong if not COMMA.fullmatch(value)}
+        if wrong and len(words) < len(counts) / 2:
+            raise _no_numbers(name, wrong)
         raise InputError(
             f"target column {name!r} contains {len(counts):,} different values, which look like measurements or names; "
             "choose a column of classes, or of numbers for --task regression."

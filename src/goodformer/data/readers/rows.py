@@ -183,7 +183,7 @@ def _table_blocks(
     check_molecular(features, f"{path} holds molecules")
     first = 0
     for columns in read_rows(path, smiles, size):
-        texts = columns[known_column(smiles, columns, str(path))]
+        texts = columns[known_column(smiles, columns, str(path), True)]
         if texts and first + len(texts) <= skip:
             first += len(texts)
             continue

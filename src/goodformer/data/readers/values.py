@@ -40,6 +40,14 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def percent(share: float) -> str:
+    """Return a share in percent; 0% means none and 100% means all."""
+    rounded = f"{share:.0%}"
+    if rounded == "0%" and share > 0:
+        return "<1%"
+    return ">99%" if rounded == "100%" and share < 1 else rounded
+
+
 def number_of(text: str) -> float | None:
     """Return the finite number that a text writes, or None; ``1_000`` is not a number."""
     try:

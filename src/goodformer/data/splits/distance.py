@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
+from goodformer.data.readers.values import percent
 from goodformer.data.splits.descriptors import contents, structure
 from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import Split
@@ -162,7 +163,7 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str, names: Mapping[
         compared = "larger" if row["size_difference"] > 0 else "smaller"
         facts.append(f"graphs are {abs(row['size_difference']):.1f} standard deviations {compared}")
     if row["domains"] > 1 or row["unseen_domains"]:
-        facts.append(f"{row['unseen_domains']:.0%} of its domains are unseen")
+        facts.append(f"{percent(row['unseen_domains'])} of its domains are unseen")
     twins = [f"{part['also_in_train']:,} {names[name]}" for name, part in parts.items() if part["also_in_train"]]
     if twins:
         facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
