@@ -128,23 +128,25 @@ def command(
 
 
 USES = {
-    "train": "",
     "id_val": "like training; used for calibration",
     "id_test": "like training; used only for testing",
-    "val": "used to choose the epoch",
     "test": "used only for testing",
 }
-"""What each split is used for."""
+"""What each split is used for; the use of OOD validation depends on the method."""
 
 
 def _origin(report: dict[str, Any], split: str) -> str:
     """Return where the rows of a split come from and what it is used for, as a table says it."""
+    use = USES.get(split, "")
+    if split == "val":
+        use = "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
+        use = "used to choose epochs and weigh the members" if report.get("members") else use
     if split in report["given"] and split != "train":
-        return f" (given; {USES[split]})"
+        return f" (given; {use})"
     if split not in ("val", "test"):
-        return f" ({USES[split]})" if USES[split] else ""
+        return f" ({use})" if use else ""
     drawn = "random rows" if report["split"] == RANDOM else "taken from training rows" if report["given"] else "shifted"
-    return f" ({drawn}; {USES[split]})"
+    return f" ({drawn}; {use})"
 
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
