@@ -441,8 +441,8 @@ class FittedModel:
         """Check graphs, read them if they are no `GraphSet`, and attach the encodings that are missing."""
         if not isinstance(graphs, GraphSet):
             check_several(graphs, "graphs")
-            graphs = list(graphs)
-        if not graphs:
+            graphs = graphs if hasattr(graphs, "__len__") else list(graphs)
+        if not len(graphs):
             raise InputError("there is no graph to predict; give at least one.")
         ready = graphs if isinstance(graphs, GraphSet) else self._set_of(graphs)
         empty = (ready.sizes == 0).nonzero().flatten()

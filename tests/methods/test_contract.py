@@ -107,6 +107,19 @@ def test_edge_scores_are_one_number_an_edge(method: Method) -> None:
     assert (scores is None) == (predicted is None)
 
 
+@torch.no_grad()
+def test_outputs_are_a_prediction_that_may_lack_edge_scores(method: Method) -> None:
+    data = labelled(method.task)
+    whole, plain = method.eval().predict(data), method.outputs(data)
+    assert torch.equal(plain.logits, whole.logits)
+    assert (plain.embedding is None) == (whole.embedding is None)
+    if plain.embedding is not None:
+        assert torch.equal(plain.embedding, whole.embedding)
+    assert {name: value.tolist() for name, value in plain.signals.items()} == {
+        name: value.tolist() for name, value in whole.signals.items()
+    }
+
+
 def test_a_tiny_set_is_memorised(method: Method) -> None:
     if isinstance(method, Blend) and method.task.measured:
         pytest.skip("its members are tested alone")

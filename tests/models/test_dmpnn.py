@@ -49,8 +49,8 @@ def test_no_message_returns_along_its_edge(layers: int, pooling: str) -> None:
 
 
 def test_an_edge_without_a_reverse_has_none() -> None:
-    data = batch((4,))
-    data.edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 3]])
+    data = batch((5,))
+    data.edge_index = torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 3, 4, 4]])  # the last is there twice
     back, paired = reverse_edges(Layout(data), torch.float)
-    assert back.tolist() == [1, 0, 2, 3]
-    assert paired[:, 0].tolist() == [1, 1, 0, 0]
+    assert back[:2].tolist() == [1, 0]
+    assert paired[:, 0].tolist() == [1, 1, 0, 0, 0, 0]

@@ -29,7 +29,7 @@ BLOCK = 256
 FORMS = ("csv", "tsv", "parquet", "json", "jsonl")
 EDGES = ("row", "source", "target", "score", "chosen")
 NODES = ("row", "node", "score", "chosen")
-EDGE_NAMES, NODE_NAMES = ("source_name", "target_name"), ("name",)
+ENDS, OWN_NAME = ("source_name", "target_name"), ("name",)
 """Further columns if nodes have names."""
 
 
@@ -73,7 +73,7 @@ def explain_file(
             answer, reasons = None, no_reasons()
             if not writers:
                 named = block.collection.names is not None
-                heads = ((*EDGES, *EDGE_NAMES * named), (*NODES, *NODE_NAMES * named))
+                heads = ((*EDGES, *ENDS), (*NODES, *OWN_NAME)) if named else (EDGES, NODES)
                 writers = [opened.enter_context(RowWriter(*one)) for one in zip(tables[1:], heads, strict=True)]
             if len(block.collection.graphs):
                 ready = model.prepare(block.collection.graphs)
@@ -250,6 +250,6 @@ def score_columns(collection: Collection, scores: Sequence[Tensor], k: Size) -> 
     if collection.names is not None:
         ends = zip(pairs.graph.tolist(), edges["source"], edges["target"], strict=True)
         both = [(str(collection.names[place][one]), str(collection.names[place][other])) for place, one, other in ends]
-        edges |= {name: [pair[side] for pair in both] for side, name in enumerate(EDGE_NAMES)}
+        edges |= {name: [pair[side] for pair in both] for side, name in enumerate(ENDS)}
         nodes["name"] = [str(name) for names in collection.names for name in names]
     return edges, nodes

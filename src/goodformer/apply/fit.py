@@ -16,8 +16,8 @@ from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
 from goodformer.config.history import ignored_epochs
-from goodformer.config.members import with_members
-from goodformer.config.presets import configure
+from goodformer.config.members import split_overrides, with_members
+from goodformer.config.presets import configure, presets
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
@@ -47,12 +47,13 @@ from goodformer.uncertainty.training_rows import TRAINING
 
 AUTO, GOODFORMER = "auto", "goodformer"
 MOLECULES, MEASURED = "molecules", "measured"
-"""Presets of GOODFormer, and of ERM on directed message passing, for molecules and for measured values."""
-MESSAGES = ("erm", "dmpnn")
+"""Presets of GOODFormer for molecules and for measured values."""
+CHEMPROP = ("erm", "dmpnn")
+"""Method and model of chemprop's network, which has a preset for molecules, too."""
 STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
 CODE_STEPS = {MOLECULES: 600, MEASURED: 1500}
-"""Training steps with codes of environments, which are learnt fast."""
+"""Training steps of these presets: codes of environments are learnt fast."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
 PERFECT_EPOCHS, PERFECT_STEPS = 5, 80
@@ -262,7 +263,7 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
             if wanted not in (None, AUTO, named):
                 raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
-    method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset))
+    method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset), overrides)
     if recipe.members is not None:
         method, overrides = with_members(method, recipe.members, overrides)
     plain = configure(dataset, method, model, preset, seed=recipe.seed, overrides=overrides)
@@ -271,27 +272,31 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
     return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
 
 
-def choose_method(benchmark: Benchmark, method: str, model: str | None, preset: str | None) -> tuple[str, str]:
+def choose_method(
+    benchmark: Benchmark, method: str, model: str | None, preset: str | None, overrides: Sequence[str] = ()
+) -> tuple[str, str]:
     """Return the method and the preset for a user's data where they are left open.
 
     Molecules get a blend of networks, forests and linear models, because the best of them differs between data sets
     (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
-    GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; directed message
-    passing reads properties of atoms.
+    GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; chemprop's network
+    reads properties of atoms if the labels are classes of molecules.
 
     Args:
         benchmark: The data.
         method: Name of a method, or ``auto``.
         model: Name of a model, or None.
         preset: Name of a preset, or None.
+        overrides: Settings of the user; ``method.of`` names the method of a blend's members.
     """
     molecular = benchmark.features == MOLECULE
     if method == AUTO:
         method = BLEND if molecular and model is None and preset is None else GOODFORMER
     if preset is None:
-        ours = (method in (GOODFORMER, BLEND) and model in (None, GOODFORMER)) or (method, model) == MESSAGES
-        kinds = ((benchmark.task.measured, MEASURED), (molecular, MOLECULES))
-        preset = next((name for suits, name in kinds if ours and suits), "default")
+        of = split_overrides(overrides)[0].get("of", GOODFORMER) if method == BLEND else method
+        ours = (of == GOODFORMER and model in (None, GOODFORMER)) or (of, model) == CHEMPROP
+        kind = MEASURED if benchmark.task.measured else MOLECULES if molecular else ""
+        preset = kind if ours and kind in presets(of) else "default"
     return method, preset
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from goodformer import files
-from goodformer.config.presets import member_configs
+from goodformer.config.presets import member_configs, member_name
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
@@ -54,9 +54,8 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     quick, trained = hardware.model_copy(update={"test_epochs": False}), []
     for number, one in enumerate(members):
         if hardware.progress:
-            preset = "" if one.preset == "default" else f":{one.preset}"
-            words = f"{one.method['name']} on {one.model['name']}{preset}, seed {one.seed}"
-            print(f"member {number + 1} of {len(members)}: {words}", file=sys.stderr, flush=True)
+            name = member_name({"method": one.method["name"], "model": one.model["name"], "preset": one.preset})
+            print(f"member {number + 1} of {len(members)}: {name}, seed {one.seed}", file=sys.stderr, flush=True)
         trained.append(train(one, member_run(run, one.folder_name).folder.parent, quick, benchmark))
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
     blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])

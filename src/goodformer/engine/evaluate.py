@@ -90,7 +90,7 @@ def eval_batches(
 def collect(method: Method, graphs: GraphSet, batch_size: int, indices: Tensor | None = None) -> Outputs:
     """Return what `measure` needs of some graphs, on the CPU; each process of a run collects its share."""
     parts: list[Outputs] = []
-    for chunk, batch, prediction in infer(method, graphs, batch_size, indices, "truth" in graphs.edge):
+    for chunk, batch, prediction in infer(method, graphs, batch_size, indices, scores="truth" in graphs.edge):
         part = {"logits": prediction.logits.detach().cpu(), "y": batch.y.cpu(), "place": chunk}
         if prediction.edge_scores is not None and "edge_truth" in batch:
             scores, truth = prediction.edge_scores.detach().cpu(), batch.edge_truth.cpu()  # (E,), (E,)

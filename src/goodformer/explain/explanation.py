@@ -164,7 +164,8 @@ def edge_scores(
         algorithm: How to score edges if the method does not, see `goodformer.explain.posthoc`.
     """
     ready = model.prepare(graphs)
-    own = model.edge_scores(ready) if answer is None else answer.edge_scores
+    known = None if answer is None else answer.edge_scores
+    own = model.edge_scores(ready) if known is None else known
     if own is not None:
         return even_scores(ready, own), "own"
     return even_scores(ready, posthoc.edge_scores(model.method, ready, algorithm=algorithm)), "post-hoc"

@@ -93,8 +93,8 @@ class Method(nn.Module):
         return Prediction(self(batch), self.edge_scores(batch))
 
     def outputs(self, batch: Batch) -> Prediction:
-        """Return a prediction that nobody asks to explain; methods whose edge scores cost extra leave them out."""
-        return self.predict(batch)
+        """Return the prediction without edge scores where these cost extra."""
+        return Prediction(self(batch), None) if type(self).predict is Method.predict else self.predict(batch)
 
     @property
     def device(self) -> torch.device:
@@ -112,7 +112,7 @@ class Method(nn.Module):
         return self.parameters()
 
 
-def said(task: Task, logits: Tensor) -> Tensor:
+def predicted_direction(task: Task, logits: Tensor) -> Tensor:
     """Return the direction (B, C) in which the logits of a graph support what is predicted for it.
 
     It has a one at the predicted class, or the sign of each target's logit divided by the number of targets. The logit
@@ -131,7 +131,10 @@ def edge_gradients(method: Method, batch: Batch) -> Tensor:
     with torch.enable_grad():
         weight = torch.ones(batch.num_edges, dtype=method.dtype, device=batch.edge_index.device, requires_grad=True)
         logits = method.weighted_logits(batch, weight)
-        (gradient,) = torch.autograd.grad((logits * said(method.task, logits.detach())).sum(), weight)
+        support = (logits * predicted_direction(method.task, logits.detach())).sum()
+        if not support.requires_grad:  # the method does not use the weights
+            return torch.zeros_like(weight)
+        (gradient,) = torch.autograd.grad(support, weight, materialize_grads=True)
     return gradient
 
 

@@ -108,6 +108,11 @@ class Blend(Method):
     def _members(self) -> list[Method]:
         return [cast(Method, part) for part in self.parts]
 
+    @property
+    def weighs_edges(self) -> bool:
+        """Whether all members implement `weighted_logits`."""
+        return all(part.weighs_edges for part in self._members)
+
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C) of the weighted mean of the members' probabilities."""
         return self.mix([part(batch) for part in self._members])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from goodformer.batch import Batch
 from goodformer.errors import InputError
-from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss, said
+from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss, predicted_direction
 from goodformer.models.base import GraphModel
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Task
@@ -95,5 +95,5 @@ class CountMethod(Method):
 
     def _spread(self, batch: Batch, counts: Tensor, logits: Tensor) -> Tensor:
         """Return edge scores (E,), given counts and logits."""
-        _, terms = self.contributions(counts, said(self.task, logits).to(counts))
+        _, terms = self.contributions(counts, predicted_direction(self.task, logits).to(counts))
         return self.model.spread(batch, terms.to(counts))

@@ -30,7 +30,7 @@ SUM_UNIT = 100
 
 
 class DMPNN(GraphModel):
-    """h_uv' = ReLU(W_0 (x_u + e_uv) + W sum of h_wu over the neighbours w of u except v), for directed edges u -> v.
+    """h_uv' = ReLU(W_0 (x_u + e_uv) + b + W sum of h_wu over the neighbours w of u except v), for edges u -> v.
 
     A message never returns along the edge it came by. After the last layer, a node is ReLU(U x_v + U' sum of h_wv over
     its neighbours w), and a graph is ReLU(P sum of its nodes / 100 + b). The sum grows with the graph, as many measured
@@ -38,8 +38,8 @@ class DMPNN(GraphModel):
 
     Paper: Yang et al., "Analyzing Learned Molecular Representations for Property Prediction", 2019, with the sizes and
     the readout of chemprop 2.
-    Differs from chemprop: node and edge features are embedded and added instead of being concatenated, and they are
-        those of the data set instead of chemprop's.
+    Differs from chemprop: node and edge features are embedded and added instead of being concatenated, they are those
+        of the data set instead of chemprop's, and the first layer has a bias.
     """
 
     in_words = (
@@ -104,5 +104,6 @@ def reverse_edges(layout: Layout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     number, pairs = layout.undirected()
     place = torch.arange(len(number), device=number.device)
     total, count = place.new_zeros(2, pairs).index_add(1, number, torch.stack((place, torch.ones_like(place))))
-    paired = (count == 2)[number]
-    return torch.where(paired, total[number] - place, place), paired[:, None].to(dtype)
+    back = torch.where((count == 2)[number], total[number] - place, place)
+    paired = (layout.src[back] == layout.dst) & (layout.src != layout.dst)
+    return back, paired[:, None].to(dtype)

@@ -202,7 +202,7 @@ def check_model(
     rows, collection = structures[0][:CHECKED], structures[1].subset(torch.arange(min(CHECKED, len(structures[0]))))
     if not rows:
         return
-    found = model.predict(collection.graphs)
+    found = model.predict(collection.graphs, scores=False)
     differs = np.zeros(len(rows), dtype=bool)
     for place, names in enumerate(model.classes.values()):
         expected: list[tuple[Sequence[Any], list[float]]] = []
@@ -224,7 +224,7 @@ def check_model(
     if differs.mean() > FEW:
         raise InputError(
             f"{folder} predicts other values than those in {path} ({differs.sum()} of {counted(len(rows), 'row')} "
-            "differ); give the model that wrote the file, or predict the rows again."
+            "differ); give the model that wrote the file and the structures it read (--data), or predict them again."
         )
 
 

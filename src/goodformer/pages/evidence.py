@@ -165,7 +165,9 @@ def look(model: FittedModel, part: Part) -> Seen:
     y = part.graphs.graph["y"].double()
     bits = None if part.molecules is None else part.molecules.fingerprints()
     described = describe(model, part)
-    return Seen(part, model.predict(part.graphs), (y[:, None] if y.dim() == 1 else y).numpy(), described, bits)
+    return Seen(
+        part, model.predict(part.graphs, scores=False), (y[:, None] if y.dim() == 1 else y).numpy(), described, bits
+    )
 
 
 def describe(model: FittedModel, part: Part) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -301,7 +301,10 @@ def joined(parts: Sequence[Collection]) -> Collection:
     rejected = tuple(one for part in parts for one in part.rejected)
     count = sum(part.count for part in parts)
     molecules = Parsed.concat(parsed) if parsed else None
-    return Collection(graphs, features, rows, count, rejected, molecules, all(part.as_written for part in parts))
+    named = [part.names for part in parts if part.names is not None]
+    names = tuple(chain.from_iterable(named)) if len(named) == len(parts) else None
+    as_written = all(part.as_written for part in parts)
+    return Collection(graphs, features, rows, count, rejected, molecules, as_written, names)
 
 
 def _merged(one: Features, other: Features, name: str, end: int) -> Features:

@@ -141,7 +141,7 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
     if len(counts) == 1:
         ((name, column),), ((_, count),) = values.items(), counts.items()
         if len(count) > 2:
-            _check_classes(name, column, count)
+            _check_classes(name, column, count, task)
             named = tuple(sorted(count, key=_order))
             y = torch.tensor(_coded(column, named, MISSING), dtype=torch.long)  # (R,)
             return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes)
@@ -275,7 +275,7 @@ def _pair(name: str, values: list[str]) -> tuple[str, str]:
     return (second, first) if any(other == prefix + plain for prefix in NEGATIONS) else (first, second)
 
 
-def _check_classes(name: str, column: list[str | None], counts: Counter[str]) -> None:
+def _check_classes(name: str, column: list[str | None], counts: Counter[str], task: str) -> None:
     """Raise an error if there are many values that hardly repeat; if most are numbers, it names those that are not."""
     numbers = [number_of(value) for value in counts]
     fractions = all(number is not None for number in numbers) and any(number % 1 for number in numbers if number)
@@ -283,7 +283,7 @@ def _check_classes(name: str, column: list[str | None], counts: Counter[str]) ->
     if len(counts) > MANY and (fractions or single > len(counts) / 2):
         wrong = [value for value in column if value is not None and number_of(value) is None]
         words = {value for value in wrong if not COMMA.fullmatch(value)}
-        if wrong and len(words) < len(counts) / 2:
+        if task == "auto" and wrong and len(words) < len(counts) / 2:
             raise _no_numbers(name, wrong)
         raise InputError(
             f"target column {name!r} contains {len(counts):,} different values, which look like measurements or names; "
