@@ -44,7 +44,8 @@ def test_columns_of_pandas_and_arrays_of_objects_are_read_like_lists(fitted: Gra
         assert np.array_equal(fitted.predict_proba(X), expected)
     small = GraphClassifier(**{**FAST, "epochs": 1}).fit(table[["smiles"]], table[["label"]])
     assert list(small.classes_) == [0, 1]
-    assert len(fitted.model_.predict(some["smiles"])) == 20
+    for X in (some["smiles"], some[["smiles"]], array[:, None], iter(smiles[:20])):
+        assert len(fitted.model_.predict(X)) == 20
     with pytest.raises(InputError, match=r"shape \(20, 2\); give the column"):
         fitted.predict(some)
     with pytest.raises(InputError, match="item 1 "):

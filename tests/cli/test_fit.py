@@ -338,6 +338,16 @@ def test_members_are_averaged_and_their_spread_is_a_column(command: Command) -> 
     assert "finished" in again.err
 
 
+def test_members_of_another_method_have_their_own_presets(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    settings = ["--set", "method.of=gsat", "--set", "method.others=[forest]", "--set", "model.dim=16"]
+    words = ["--target", "nitro", "--split", "random", "--epochs", "1", "--quiet", "--no-report", "-o", "model"]
+    answer = command("fit", "mine.csv", "--method", "blend", *settings, *words)
+    assert answer.code == 0, answer.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert [member_name(one) for one in report["members"]] == ["gsat", "forest"]
+
+
 def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) -> None:
     write_table(Path("mine.csv"))
     words = ["--target", "nitro", "--split", "random", "--epochs", "1", "--quiet", "-o", "model"]

@@ -213,6 +213,12 @@ def test_members_have_the_preset_of_the_blend_if_there_is_one_of_that_name() -> 
     assert (measured.preset, measured.model["inputs"], measured.model["pooling"]) == ("default", [], "sum")
 
 
+def test_a_forest_on_a_network_is_refused_before_anything_is_trained() -> None:
+    config = configure(MOTIF, "blend", overrides=["method.others=[forest on gin]"])
+    with pytest.raises(InputError, match="forest has no other model than fingerprint"):
+        member_configs(config)
+
+
 def test_members_learn_as_long_as_the_blend_says() -> None:
     others = "method.others=[forest, erm  on dmpnn, erm:default]"
     config = configure(MOTIF, "blend", overrides=[others, "training.epochs=7", "training.patience=3"])

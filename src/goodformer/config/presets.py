@@ -123,6 +123,10 @@ def member_configs(config: RunConfig) -> list[RunConfig]:
     for member in config.method["others"]:
         method, model, preset = split_member(member)
         preset = preset or (config.preset if config.preset in presets(method) else "default")
+        if method in AT_ONCE and model not in (None, default_model(method)):
+            raise InputError(
+                f"member {member!r}: {method} has no other model than {default_model(method)}; name it alone."
+            )
         shared = length[:1] if method in AT_ONCE else length  # members learn as long as the blend says
         lines = [f"training.{name}={json.dumps(getattr(config.training, name))}" for name in shared]
         seed = SEEDS * config.seed + len(found)

@@ -68,7 +68,7 @@ class Blend(Method):
         others: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_members"),
-            Field(description="Further members under their own settings: method, method:preset or method on model."),
+            Field(description="Further members: method, method:preset or method on model, trained for as many epochs."),
         ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties", "erm on dmpnn"],  # noqa: B006
         settings: Annotated[
             list[str],
