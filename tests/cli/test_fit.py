@@ -363,7 +363,6 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
         "forest:pairs",
         "linear:pairs",
         "forest:properties",
-        "erm on dmpnn",
     ]
     plain = next(one for one in report["members"] if member_name(one) == "forest")
     assert report["baseline"]["rows"]["forest"]["run"] == plain["run"]

@@ -193,16 +193,25 @@ def test_a_blend_survives_its_file_and_has_one_id() -> None:
     again = RunConfig(**{**config.to_dict(), "method": {**config.method, "settings": lines}})
     assert again.id == config.id
     assert blend_of(member_configs(config)[0], members=2).id == config.id
-    forest, _, pairs, _, properties, network = member_configs(config)[2:]
+    forest, _, pairs, _, properties = member_configs(config)[2:]
     assert (forest.method["name"], forest.model["name"], forest.seed) == ("forest", "fingerprint", 2)
-    assert (network.method["name"], network.model["name"], network.seed) == ("erm", "dmpnn", 7)
     assert (forest.model["pairs"], pairs.model["table"], pairs.model["pairs"]) == (0, 0, 2048)
     assert (forest.model["properties"], properties.model["table"], properties.model["properties"]) == (0, 2048, 38)
 
 
+def test_a_preset_may_name_the_members_of_a_blend() -> None:
+    usual, measured = (
+        configure({"name": "esol"}, "blend", preset=name).method["others"] for name in ("molecules", "measured")
+    )
+    assert measured == [*usual, "erm on dmpnn"]
+    given = configure({"name": "esol"}, "blend", preset="measured", overrides=["method.others=[forest]"])
+    assert given.method["others"] == ["forest"]
+
+
 def test_members_have_the_preset_of_the_blend_if_there_is_one_of_that_name() -> None:
     def network(preset: str) -> RunConfig:
-        return member_configs(configure({"name": "bace"}, "blend", preset=preset))[-1]
+        others = "method.others=[erm on dmpnn]"
+        return member_configs(configure({"name": "bace"}, "blend", preset=preset, overrides=[others]))[-1]
 
     molecules, measured = network("molecules"), network("measured")
     assert (molecules.preset, molecules.model["inputs"], molecules.model["pooling"]) == (

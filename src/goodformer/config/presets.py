@@ -7,7 +7,8 @@ A configuration is built in layers, and later layers win: what the preset always
 the benchmark and for that model on that benchmark (``benchmarks`` under the model), then the same layers of the budget,
 then the overrides. An override that names a data set, a model, a method, a preset or a budget, or that sets something
 of the data set, decides which layers there are, so it is read first. A blend has the presets and the default model of
-its members' method, whose settings are given like those of the method itself.
+its members' method, whose settings are given like those of the method itself; what a preset says under ``blend`` are
+settings of the blend.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def configure(
         own, rest = split_overrides(rest)
         lines = [f"method.{line}" for line in own.pop("settings", ())]
         of = own.pop("of", _blended())
+        for settings in reversed(_preset(of, choice["preset"])):
+            own = {**settings.get("blend", {}), **own}
         chosen = (choice["model"], choice["preset"], choice["budget"])
         return blend_of(configure(given, of, *chosen, seed, [*lines, *rest]), **own)
     name = choice["model"] or default_model(method)

@@ -44,8 +44,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages GOODFormer, chemprop's network, random forests and linear models, weighted on validation graphs; "
-        "what `fit` uses for molecules."
+        "Averages GOODFormer, random forests and linear models, and for measured values chemprop's network, weighted "
+        "on validation graphs; what `fit` uses for molecules."
     )
 
     tasks = ALL_TASKS
@@ -69,7 +69,7 @@ class Blend(Method):
             list[str],
             Computed("goodformer.methods.members:check_members"),
             Field(description="Further members: method, method:preset or method on model, trained for as many epochs."),
-        ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties", "erm on dmpnn"],  # noqa: B006
+        ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),
