@@ -65,7 +65,7 @@ def test_each_row_is_predicted_once(tmp_path: Path) -> None:
     model = FittedModel.open(FITTED)
     with counted_passes(model) as calls:
         report = explain_file(model, FITTED / "new.csv", tmp_path, count=4)
-    assert (calls["predict"], calls["forward"], calls["edge_scores"]) == (1, -(-11 * 22 // 64), 0)
+    assert (calls["predict"], calls["forward"], calls["edge_scores"]) == (1, -(-11 * 22 // 64), 1)
     assert calls["weighted_logits"] == 43  # 41 bonds of the largest molecule, and the whole graphs twice
     assert (report["rows"], report["outside"], report["unreadable"]) == (13, 2, 2)
     answers = [row for row in rows_of(tmp_path / "answers.csv") if not row["problem"]]

@@ -57,7 +57,7 @@ def test_the_progress_names_the_preset_of_each_member(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "train", stop)
-    for preset, words in (("default", "erm on gin, seed 0"), ("paper", "erm on gin:paper, seed 0")):
+    for preset, words in (("default", "erm, seed 0"), ("paper", "erm:paper, seed 0")):
         named = config.model_copy(update={"preset": preset})
         with pytest.raises(KeyboardInterrupt):
             train(named, tmp_path / preset, QUIET.model_copy(update={"progress": True}))

@@ -43,9 +43,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     original = FittedModel.predict
 
-    def counted(self: FittedModel, graphs: GraphSet, *rest: Any) -> Any:
+    def counted(self: FittedModel, graphs: GraphSet, *rest: Any, **named: Any) -> Any:
         sizes.append(len(graphs))
-        return original(self, graphs, *rest)
+        return original(self, graphs, *rest, **named)
 
     monkeypatch.setattr(FittedModel, "predict", counted)
     return sizes
