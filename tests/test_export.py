@@ -67,6 +67,15 @@ def test_a_blend_gives_the_same_answers(tmp_path: Path) -> None:
     check_answers(model, tmp_path / "blend.onnx")
 
 
+def test_a_blend_of_measured_values_gives_the_same_values(tmp_path: Path) -> None:
+    smiles, _ = molecules()
+    settings = {**SMALL, "method.others": ["forest:properties", "erm on dmpnn"]}
+    values = [len(one) + 3.0 * ("N" in one) for one in smiles]
+    model = GraphRegressor("blend", settings=settings, epochs=2, split="random").fit(smiles, values).model_
+    export_onnx(model, tmp_path / "values.onnx")
+    check_answers(model, tmp_path / "values.onnx", "values")
+
+
 @pytest.mark.parametrize(
     ("method", "preset"),
     [("forest", "default"), ("forest", "pairs"), ("forest", "properties"), ("linear", "default"), ("linear", "pairs")],

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from goodformer.apply.explain import Shown, explain_file
+from goodformer.apply.predict import predict_file
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
+from goodformer.data.readers.attributes import Attributes
 from goodformer.data.readers.collection import Collection
+from goodformer.errors import InputError
 from goodformer.explain.fidelity import NONE, VERDICTS, Fidelity
 from goodformer.fitted import Predictions
 from tests.apply.molecules import untrained
@@ -138,3 +141,12 @@ def test_an_untrained_model_claims_no_reason(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {(row["verdict"], row["marked"]) for row in rows} == {(NONE, "")}
     assert set(VERDICTS) == {"decides", "contributes", "no single part"}
+
+
+def test_a_model_of_networkx_attributes_reads_no_file(tmp_path: Path) -> None:
+    model = untrained()
+    model.attributes = Attributes()
+    rows = tmp_path / "rows.csv"
+    rows.write_text("smiles\nCCO\n")
+    with pytest.raises(InputError, match="predict networkx graphs from Python"):
+        predict_file(model, rows, tmp_path / "answers.csv")

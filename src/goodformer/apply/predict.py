@@ -358,6 +358,11 @@ def _rounded(values: Tensor) -> list[float]:
 
 def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size: int, skip: int = 0) -> Iterator[Block]:
     """Return the rows of a file as the model reads them, after the first ``skip`` ones."""
+    if model.attributes is not None:
+        raise InputError(
+            "the model was fitted to networkx graphs and encodes their attributes itself, which a file does not hold; "
+            "predict networkx graphs from Python, or fit a model to a file."
+        )
     return read_blocks(path, smiles or model.smiles or "smiles", size, model.features, model.standardise, skip)
 
 

@@ -166,7 +166,7 @@ class Blend(Method):
 
         Of measured targets it is the weighted mean of the members' values.
         """
-        z = torch.stack(tuple(logits)).double() / self.temperatures[:, None, None]  # (M, B, C)
+        z = torch.stack([one.double() for one in logits]) / self.temperatures[:, None, None]  # (M, B, C)
         share = self.weights.log()[:, None, None]
 
         def log_mean(logs: Tensor) -> Tensor:

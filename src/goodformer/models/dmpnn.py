@@ -102,7 +102,7 @@ class DMPNN(GraphModel):
 def reverse_edges(layout: Layout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Return the reverse of every edge (E,), and 1 where there is exactly one and 0 elsewhere, (E, 1)."""
     number, pairs = layout.undirected()
-    place = torch.arange(len(number), device=number.device)
+    place = torch.arange(number.shape[0], device=number.device)
     total, count = place.new_zeros(2, pairs).index_add(1, number, torch.stack((place, torch.ones_like(place))))
     back = torch.where((count == 2)[number], total[number] - place, place)
     paired = (layout.src[back] == layout.dst) & (layout.src != layout.dst)
