@@ -67,7 +67,7 @@ class Search:
         source: The data.
         method: Name of a method.
         model: Name of a model; by default the one the method is published with.
-        preset: Preset of the method that a search starts from.
+        preset: Preset of the method that a search starts from; by default that of `fit`.
         overrides: Settings that all trials share, ``part.setting=value``.
         seed: Seed of all runs and of the search.
         runs: Folder of the runs.
@@ -77,7 +77,7 @@ class Search:
     source: OwnFile
     method: str = "goodformer"
     model: str | None = None
-    preset: str = "default"
+    preset: str | None = None
     overrides: tuple[str, ...] = ()
     seed: int = 0
     runs: Path = Path(RUNS)
@@ -198,7 +198,12 @@ def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
         raise InputError("the search needs Optuna; install it with: pip install 'goodformer[tune]'.") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     metric = loaded(search.source).task.metric
-    task = {**search.source.dataset, "method": search.method, "model": search.model, "preset": str(search.preset)}
+    task = {
+        **search.source.dataset,
+        "method": search.method,
+        "model": search.model,
+        "preset": str(search.preset or "default"),
+    }
     task = json.loads(json.dumps({**task, "set": list(search.overrides), "seed": search.seed}))
     journal = Journal(path)
     try:

@@ -27,7 +27,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the search.")] = Path("tuned"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
     model: options.Model = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="Preset that the search starts from.")] = "default",
+    preset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Preset that the search starts from; default: that of fit.")
+    ] = None,
     overrides: options.Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the runs, the split and the search.")] = 0,
     epochs: Annotated[
