@@ -15,10 +15,9 @@ USES = {
     "train": "training",
     "id_val": "calibration, domain score",
     "id_test": "testing only",
-    "val": "choice of the epoch",
     "test": "testing only",
 }
-"""What each split is used for."""
+"""What each split is used for; see `validation_use` for OOD validation."""
 SURE = {
     False: "Probabilities are calibrated for rows like ID validation. Under a shift they are usually overconfident.",
     True: "Intervals hold their level for rows like ID validation. Under a shift they usually hold fewer values.",
@@ -28,6 +27,13 @@ LIMITS = (
     "Rows that `predict` marks as `outside` are unlike the training rows; do not trust their answers.",
     "Edge scores show what the model uses, not what causes the label.",
 )
+
+
+def validation_use(report: Mapping[str, Any]) -> str:
+    """Return what OOD validation was used for, which depends on the model."""
+    if report.get("members"):
+        return "used to choose epochs and weigh the members"
+    return "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
 
 
 def card(report: Mapping[str, Any]) -> str:
@@ -75,8 +81,9 @@ def _metrics(report: Mapping[str, Any]) -> str:
     metric, baselines = report["metric"], (report["baseline"] or {"rows": {}})["rows"]
     names = split_names(report["split"], report["given"])
     columns = {report["method"]: report["splits"], **{name: one["splits"] for name, one in baselines.items()}}
+    uses = {**USES, "val": validation_use(report)}
     rows = [
-        [name, report["counts"][split], *(_number(of[split].get(metric)) for of in columns.values()), USES[split]]
+        [name, report["counts"][split], *(_number(of[split].get(metric)) for of in columns.values()), uses[split]]
         for split, name in names.items()
     ]
     rule = describe_selection(report["selection"], report["splits"], metric, names)
@@ -85,7 +92,7 @@ def _metrics(report: Mapping[str, Any]) -> str:
     if members := report.get("members"):
         each = ", ".join(f"{member_name(one)} seed {one['seed']} ({one['weight']:.2f})" for one in members)
         chosen = f"Members and their weights, learnt on {names['val']}: {each}. "
-    heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "used for"]
+    heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
     others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
     return f"{_table(heads, rows)}\n\n{chosen}{others}"
 

@@ -15,10 +15,9 @@ from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
-from goodformer.config.history import ignored_epochs
 from goodformer.config.members import split_overrides, with_members
 from goodformer.config.presets import configure, presets
-from goodformer.config.run import Hardware, RunConfig, parse_assignment
+from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_assignment
 from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table

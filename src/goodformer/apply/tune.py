@@ -198,12 +198,8 @@ def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
         raise InputError("the search needs Optuna; install it with: pip install 'goodformer[tune]'.") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     metric = loaded(search.source).task.metric
-    task = {
-        **search.source.dataset,
-        "method": search.method,
-        "model": search.model,
-        "preset": str(search.preset or "default"),
-    }
+    preset = search.config().preset
+    task = {**search.source.dataset, "method": search.method, "model": search.model, "preset": preset}
     task = json.loads(json.dumps({**task, "set": list(search.overrides), "seed": search.seed}))
     journal = Journal(path)
     try:

@@ -137,10 +137,9 @@ USES = {
 
 def _origin(report: dict[str, Any], split: str) -> str:
     """Return where the rows of a split come from and what it is used for, as a table says it."""
-    use = USES.get(split, "")
-    if split == "val":
-        use = "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
-        use = "used to choose epochs and weigh the members" if report.get("members") else use
+    from goodformer.apply.card import validation_use
+
+    use = validation_use(report) if split == "val" else USES.get(split, "")
     if split in report["given"] and split != "train":
         return f" (given; {use})"
     if split not in ("val", "test"):

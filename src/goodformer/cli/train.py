@@ -66,8 +66,7 @@ def command(
         "seed": seed,
     }
     with output.working():
-        from goodformer.config.history import ignored_epochs
-        from goodformer.config.run import Hardware
+        from goodformer.config.run import Hardware, ignored_epochs
         from goodformer.config.settings_file import configure_from
         from goodformer.engine.run import train
         from goodformer.engine.store import Run

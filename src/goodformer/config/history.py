@@ -8,7 +8,7 @@ was added to an existing setting needs no entry here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from goodformer.errors import InputError
@@ -58,15 +58,6 @@ RENAMED: dict[tuple[str, str | None], dict[str, tuple[str, dict[Any, Any]]]] = {
 
 AT_ONCE = frozenset({"forest", "linear"})
 """Methods that are fitted at once: of the settings of training, their results depend on the selection alone."""
-
-
-def ignored_epochs(method: str, assignments: Iterable[str]) -> str:
-    """Return a sentence if assignments, such as ``training.epochs=5``, name epochs for a method that has none."""
-    names = {line.partition("=")[0].strip() for line in assignments}
-    if method not in AT_ONCE or "training.epochs" not in names:
-        return ""
-    return f"the number of epochs is ignored: {method} is fitted at once."
-
 
 REMOVED: dict[tuple[str, str | None], dict[str, tuple[Any, str]]] = {
     ("training", None): {"batches": ("random", "attention now groups the graphs of a batch by size itself")},
