@@ -10,6 +10,7 @@ import torch
 from rdkit import Chem
 from rdkit.Chem import Crippen
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+from scipy.sparse import csr_matrix
 from scipy.stats import spearmanr
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
@@ -213,3 +214,20 @@ def test_sums_of_properties_are_columns_and_explained(graphs: GraphSet, kind: ty
 def test_a_fingerprint_that_counts_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="table or pairs"):
         Fingerprint(FEATURES, table=0)
+
+
+def test_the_size_of_leaves_suits_unseen_environments() -> None:
+    """Column 0 predicts everywhere, roughly; columns of one environment each predict there alone and exactly."""
+    random = np.random.default_rng(0)
+    env, y = np.repeat(np.arange(8), 60), random.integers(0, 2, 480).astype(float)
+    counts = random.integers(0, 2, (480, 64)).astype(np.float32)
+    counts[:, 0] = np.where(random.random(480) < 0.75, y, 1 - y)
+    for number in range(8):
+        own = env == number
+        counts[own, 1 + 6 * number : 7 + 6 * number] = y[own, None]
+    nodes = []
+    for groups in (env, np.zeros(480)):
+        method = Forest(Fingerprint(FEATURES, table=64), BINARY, trees=30, min_leaf=None)
+        method.learn(csr_matrix(counts), y[:, None], groups, 0, 1)
+        nodes.append(len(method.grown.child))
+    assert nodes[0] < nodes[1]  # larger leaves where environments are left out

@@ -8,7 +8,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Batch
 
-from goodformer.methods.linear import STRENGTHS, Linear, evenly, folds
+from goodformer.methods.left_out import best_value
+from goodformer.methods.linear import STRENGTHS, Linear
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import batch
@@ -54,20 +55,6 @@ def test_balanced_classes_do_not_change_the_mean_probability() -> None:
     assert not torch.allclose(plain, balanced, atol=1e-3)
 
 
-def test_folds_hold_whole_environments_of_similar_total_size() -> None:
-    env = np.repeat(np.arange(7), [40, 5, 30, 10, 12, 20, 3])
-    fold = folds(env)
-    assert all(len(np.unique(fold[env == one])) == 1 for one in range(7))
-    assert sorted(np.bincount(fold)) == [15, 15, 20, 30, 40]
-    assert np.bincount(folds(np.zeros(31))).tolist() == [7, 6, 6, 6, 6]  # one environment: graph by graph
-
-
-def test_a_sample_has_as_many_of_each_class_as_possible() -> None:
-    y = np.array([0, 0, 0, 0, 1, 0, 0, 1, 0, 0])
-    assert y[evenly(np.arange(10), y)].tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
-    assert sorted(evenly(np.array([7, 3, 4]), y)) == [3, 4, 7]
-
-
 def test_the_penalty_suits_unseen_environments() -> None:
     """Column 0 predicts everywhere; one small column per environment predicts there alone and is noise elsewhere."""
     random = np.random.default_rng(0)
@@ -75,7 +62,9 @@ def test_the_penalty_suits_unseen_environments() -> None:
     inputs = np.concatenate((random.normal(size=(600, 1)) + y[:, None], 0.1 * random.normal(size=(600, 6))), 1)
     inputs[np.arange(600), 1 + env] = 0.3 * (2 * y - 1)
     method = Linear(Fingerprint(SPEC, table=64), Task("binary", 1, "rocauc"))
-    by_env = method._chosen_strength(inputs, [y.astype(float)], env, 0)
-    at_random = method._chosen_strength(inputs, [y.astype(float)], np.zeros(600), 0)
+    by_env, at_random = (
+        best_value(STRENGTHS, method._scorer, inputs, [y.astype(float)], groups, method.task, 0)
+        for groups in (env, np.zeros(600))
+    )
     assert by_env < at_random
     assert by_env in STRENGTHS

@@ -69,7 +69,7 @@ class Blend(Method):
             list[str],
             Computed("goodformer.methods.members:check_members"),
             Field(description="Further members: method, method:preset or method on model, trained for as many epochs."),
-        ] = ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties"],  # noqa: B006 - never changed
+        ] = ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from goodformer.methods.counts import Array, CountMethod
+from goodformer.methods.left_out import best_value
 from goodformer.models.base import GraphModel
 from goodformer.nn.trees import Trees
 from goodformer.spec import Task
 
 VALUE_FEATURES = 1 / 3
 """Share of the columns that trees for measured values try at each node, as Breiman recommends."""
+LEAVES, CHOICE_TREES = (1, 3, 10, 30), 50
+"""Sizes of leaves that cross-validation chooses from, and the most trees of each of its forests."""
 
 
 class Forest(CountMethod):
@@ -42,7 +46,13 @@ class Forest(CountMethod):
         *,
         trees: Annotated[int, Field(ge=1, description="Number of trees, per binary target.")] = 300,
         balanced: Annotated[bool, Field(description="Whether all classes weigh the same, however many graphs.")] = True,
-        min_leaf: Annotated[int, Field(ge=1, description="Smallest number of graphs in a leaf.")] = 1,
+        min_leaf: Annotated[
+            int | None,
+            Field(
+                ge=1,
+                description="Smallest number of graphs in a leaf; null chooses it on left-out training environments.",
+            ),
+        ] = 1,
         max_features: Annotated[
             float | None,
             Field(
@@ -72,12 +82,28 @@ class Forest(CountMethod):
         return self.grown.contributions(counts, direction[..., None] if several else direction[:, None])
 
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
-        """Grow the trees; environments are ignored."""
+        """Choose the size of leaves, if it is not given, and grow the trees."""
         rows, grown = counts.toarray(), []
-        for place, target in enumerate([y] if y.ndim == 1 else y.T):
+        targets = [y] if y.ndim == 1 else list(y.T)
+        if self.task.measured:
+            pairs = zip(targets, self.task.centre, self.task.scale, strict=True)
+            targets = [(target.astype(float) - mean) / deviation for target, mean, deviation in pairs]
+
+        def scorer(min_leaf: int, some: Array, labels: Array, more: float) -> Callable[[Array], Array]:
+            forest = self._sklearn(min(self.trees, CHOICE_TREES), min_leaf, seed, threads).fit(some, labels)
+            if self.task.kind == "binary":
+                return lambda held: forest.predict_proba(held)[:, 1]
+            return forest.predict  # type: ignore[no-any-return]
+
+        min_leaf = self.min_leaf or best_value(LEAVES, scorer, rows, targets, env, self.task, seed)
+        for place, target in enumerate(targets):
             known = np.flatnonzero(~np.isnan(target))
             some = rows if len(known) == len(rows) else rows[known]
-            grown += self._grow(some, target[known], place, seed + place, threads)
+            labels = target[known] if self.task.measured else target[known].astype(int)
+            forest = self._sklearn(self.trees, min_leaf, seed + place, threads).fit(some, labels)
+            found = None if self.task.measured else forest.classes_
+            classes = 1 if self.task.measured else self.task.outputs if self.task.kind == "multiclass" else 2
+            grown += [arrays(tree.tree_, found, classes, self.model.columns) for tree in forest.estimators_]
         starts = np.cumsum([0, *(len(tree["child"]) for tree in grown)])
         joined = {name: np.concatenate([tree[name] for tree in grown]) for name in grown[0]}
         joined["child"] += np.repeat(starts[:-1], np.diff(starts)).astype(np.int32)
@@ -86,25 +112,16 @@ class Forest(CountMethod):
         joined["root"] = starts[:-1].astype(np.int32).reshape(-1, self.trees)
         self.grown.set({name: torch.from_numpy(value) for name, value in joined.items()})
 
-    def _grow(self, rows: Array, y: Array, place: int, seed: int, threads: int) -> list[dict[str, Any]]:
-        """Grow the trees of the target at a place with scikit-learn and return each as arrays."""
+    def _sklearn(self, trees: int, min_leaf: int, seed: int, threads: int) -> Any:
+        """Return scikit-learn's estimator."""
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-        settings: dict[str, Any] = {
-            "min_samples_leaf": self.min_leaf,
-            "n_jobs": threads,
-            "random_state": seed % 2**32,
-        }
+        settings: dict[str, Any] = {"min_samples_leaf": min_leaf, "n_jobs": threads, "random_state": seed % 2**32}
         if self.task.measured:
-            settings["max_features"] = VALUE_FEATURES if self.max_features is None else self.max_features
-            standard = (y.astype(float) - self.task.centre[place]) / self.task.scale[place]
-            forest = RandomForestRegressor(self.trees, **settings).fit(rows, standard)
-            return [arrays(tree.tree_, None, 1, self.model.columns) for tree in forest.estimators_]
+            share = VALUE_FEATURES if self.max_features is None else self.max_features
+            return RandomForestRegressor(trees, max_features=share, **settings)
         settings["max_features"] = "sqrt" if self.max_features is None else self.max_features
-        settings["class_weight"] = "balanced" if self.balanced else None
-        forest = RandomForestClassifier(self.trees, **settings).fit(rows, y.astype(int))
-        classes = self.task.outputs if self.task.kind == "multiclass" else 2
-        return [arrays(tree.tree_, forest.classes_, classes, self.model.columns) for tree in forest.estimators_]
+        return RandomForestClassifier(trees, class_weight="balanced" if self.balanced else None, **settings)
 
 
 def arrays(tree: Any, found: Array | None, classes: int, columns: int) -> dict[str, Array]:

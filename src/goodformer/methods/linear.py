@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,13 +12,12 @@ from scipy.sparse import csr_matrix, hstack
 from torch import Tensor
 
 from goodformer.methods.counts import Array, CountMethod
+from goodformer.methods.left_out import best_value
 from goodformer.models.base import GraphModel
 from goodformer.spec import Task
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Inverse penalties that cross-validation chooses from."""
-FOLDS, SAMPLE, COLUMNS = 5, 5000, 3
-"""Folds of the cross-validation, and the most graphs and binary targets that it looks at."""
 STEPS = 1000
 """Most iterations of the solver."""
 
@@ -82,7 +81,7 @@ class Linear(CountMethod):
         if self.task.measured:
             pairs = zip(targets, self.task.centre, self.task.scale, strict=True)
             targets = [(target.astype(float) - mean) / deviation for target, mean, deviation in pairs]
-        strength = self.strength or self._chosen_strength(inputs, targets, env, seed)
+        strength = self.strength or best_value(STRENGTHS, self._scorer, inputs, targets, env, self.task, seed)
         fitted = []
         for target in targets:
             known = np.flatnonzero(~np.isnan(target))
@@ -105,34 +104,11 @@ class Linear(CountMethod):
             return Ridge(1 / strength)
         return LogisticRegression(C=strength, class_weight="balanced" if self.balanced else None, max_iter=STEPS)
 
-    def _chosen_strength(self, inputs: Any, targets: Sequence[Array], env: Array, seed: int) -> float:
-        """Return the strength with the best mean score on left-out environments; the middle one if none is defined.
-
-        The score is ROC-AUC for binary targets, accuracy for classes and minus the squared error for values. For fewer
-        environments than folds, graphs are left out at random. A sample of many graphs has as many of each class as
-        possible. Strengths are scaled to its size, so that the penalty per graph is the same.
-        """
-        from sklearn.metrics import roc_auc_score
-
-        random, total = np.random.default_rng(seed % 2**32), np.zeros(len(STRENGTHS))
-        order = np.argsort([np.isnan(target).sum() for target in targets], kind="stable")
-        for target in (targets[place] for place in order[:COLUMNS]):
-            known = np.flatnonzero(~np.isnan(target))
-            mixed = random.permutation(known)
-            some = (mixed if self.task.measured else evenly(mixed, target))[:SAMPLE]
-            rows, y, fold = inputs[some], target[some], folds(env[some])
-            for held in (fold == number for number in range(FOLDS)):
-                if len(np.unique(y[~held])) < 2 or len(np.unique(y[held])) < 2:
-                    continue
-                for place, strength in enumerate(STRENGTHS):
-                    made = self._solver(strength * len(known) / len(some)).fit(rows[~held], y[~held])
-                    if self.task.measured:
-                        total[place] -= np.square(made.predict(rows[held]) - y[held]).sum()
-                    elif self.task.kind == "binary":
-                        total[place] += roc_auc_score(y[held], made.decision_function(rows[held]))
-                    else:
-                        total[place] += made.score(rows[held], y[held])
-        return STRENGTHS[int(total.argmax()) if total.any() else len(STRENGTHS) // 2]
+    def _scorer(self, strength: float, inputs: Any, y: Array, more: float) -> Callable[[Any], Array]:
+        """Fit with a strength that gives the same penalty per graph as the final fit, and return what scores rows."""
+        made = self._solver(strength * more).fit(inputs, y)
+        score: Callable[[Any], Array] = made.decision_function if self.task.kind == "binary" else made.predict
+        return score
 
     def _fit(self, inputs: Any, y: Array, strength: float) -> tuple[Array, Array]:
         """Return weights (K, F) and biases (K,): of K classes, or of one binary or measured target (K = 1).
@@ -157,25 +133,3 @@ class Linear(CountMethod):
         if self.task.kind == "multiclass":
             return weight, bias
         return weight[1:] - weight[:1], bias[1:] - bias[:1]
-
-
-def evenly(places: Array, y: Array) -> Array:
-    """Return places in an order in which classes take turns, until a class is used up."""
-    codes = y[places]
-    by_class = np.argsort(codes, kind="stable")
-    _, start, size = np.unique(codes[by_class], return_index=True, return_counts=True)
-    turn = np.empty(len(places), dtype=int)
-    turn[by_class] = np.arange(len(places)) - np.repeat(start, size)
-    return places[np.argsort(turn, kind="stable")]
-
-
-def folds(env: Array) -> Array:
-    """Return the fold of each graph (G,): whole environments, spread so that folds have similar sizes."""
-    _, group, size = np.unique(env, return_inverse=True, return_counts=True)
-    if len(size) < FOLDS:
-        return np.arange(len(env)) % FOLDS
-    fold, filled = np.zeros(len(size), dtype=int), np.zeros(FOLDS, dtype=int)
-    for place in np.argsort(-size, kind="stable"):
-        fold[place] = filled.argmin()
-        filled[fold[place]] += size[place]
-    return fold[group]

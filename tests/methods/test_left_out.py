@@ -1,0 +1,46 @@
+"""Choice of a setting on left-out environments: its folds, its samples and its scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from goodformer.methods.left_out import best_value, evenly, folds
+from goodformer.spec import Task
+
+
+def test_folds_hold_whole_environments_of_similar_total_size() -> None:
+    env = np.repeat(np.arange(7), [40, 5, 30, 10, 12, 20, 3])
+    fold = folds(env)
+    assert all(len(np.unique(fold[env == one])) == 1 for one in range(7))
+    assert sorted(np.bincount(fold)) == [15, 15, 20, 30, 40]
+    assert np.bincount(folds(np.zeros(31))).tolist() == [7, 6, 6, 6, 6]  # one environment: graph by graph
+
+
+def test_a_sample_has_as_many_of_each_class_as_possible() -> None:
+    y = np.array([0, 0, 0, 0, 1, 0, 0, 1, 0, 0])
+    assert y[evenly(np.arange(10), y)].tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert sorted(evenly(np.array([7, 3, 4]), y)) == [3, 4, 7]
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])
+def test_the_value_with_the_best_scores_on_unseen_environments_wins(kind: str) -> None:
+    """Rows are the labels; a value of 2 returns them unchanged, and others spoil them more the farther they are."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3 if kind == "multiclass" else 2, 300).astype(float)
+    task = {
+        "binary": Task("binary", 1, "rocauc"),
+        "multiclass": Task("multiclass", 3),
+        "regression": Task("regression", 1, "rmse", centre=(0.0,), scale=(1.0,)),
+    }[kind]
+    noise = random.normal(size=300)
+
+    def fit(value: int, rows: np.ndarray, labels: np.ndarray, more: float) -> object:
+        assert more == 1
+        spoiled = abs(value - 2)
+        return lambda held: np.round(held[:, 0] + spoiled * held[:, 1])
+
+    rows, env = np.stack((y, noise), 1), np.arange(300) % 7
+    assert best_value((1, 2, 3), fit, rows, [y], env, task, 0) == 2
+    assert best_value((3, 4, 2), fit, rows, [y], env, task, 0) == 2
+    assert best_value((3, 4, 2), fit, rows, [np.zeros(300)], env, task, 0) == 4  # no score: the middle one
