@@ -88,6 +88,18 @@ def test_columns_have_one_type_in_all_parts(tmp_path: Path, model: FittedModel) 
     assert {name: joined[name].to_pylist() for name in columns} == columns
 
 
+def test_the_column_of_smiles_may_be_in_upper_case(tmp_path: Path, model: FittedModel) -> None:
+    (tmp_path / "in.csv").write_text("Name,SMILES\na,CC\nb,CCO\n")
+    predict_parts(model, tmp_path / "in.csv", tmp_path / "out", size=1)
+    found = rows_of(tmp_path / "out")
+    assert [row["SMILES"] for row in found] == ["CC", "CCO"]
+    (tmp_path / "whole.csv").write_text("Name,smiles\na,CC\nb,CCO\n")
+    predict_parts(model, tmp_path / "whole.csv", tmp_path / "whole", size=2)
+    given = {"SMILES", "smiles", "goodformer_row"}
+    plain = [{name: value for name, value in row.items() if name not in given} for row in rows_of(tmp_path / "whole")]
+    assert plain == [{name: value for name, value in row.items() if name not in given} for row in found]
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["predict", str(FITTED), str(TABLE), "-o"]
     assert command([*words, str(tmp_path / "out"), "--json"]) == 0

@@ -142,7 +142,7 @@ def test_several_models_need_a_name(two: Site) -> None:
         ("/predict?sets=2", {"json": {"smiles": ["C"]}}, 422, "sets"),
         ("/predict?format=pkl", {"content": b"C", "headers": TEXT}, 422, "pkl"),
         ("/predict?format=csv", {"content": b"a,b\n1,2\n", "headers": TEXT}, 422, "with ?smiles=COLUMN"),
-        ("/predict?smiles=SMILES", {"content": b"smiles,b\nC,2\n", "headers": TEXT}, 422, "'SMILES'"),
+        ("/predict?smiles=structure", {"content": b"smiles,b\nC,2\n", "headers": TEXT}, 422, "'structure'"),
         ("/predict", {"content": b"smiles,b\nC,2\nC\n", "headers": TEXT}, 422, "row 2"),
         ("/predict?format=csv", {"content": b"\x00\x01\xff\xfe", "headers": TEXT}, 422, "UTF-8"),
         ("/predict", {"json": {"smiles": ["C"] * 301}}, 422, "300 rows"),

@@ -57,7 +57,8 @@ class Predictor:
     def __call__(self, part: tuple[int, int, Columns]) -> tuple[int, bytes, dict[str, Any]]:
         """Return the number of a part, the content of its file and its counts; given its number, first row and rows."""
         number, first, columns = part
-        count = len(columns[self.smiles])
+        column = known_column(self.smiles, columns, "the table", True)
+        count = len(columns[column])
         (row,) = fresh_names([ROW], columns)
         numbered = {row: list(range(first + 1, first + count + 1)), **columns}
         room = Path(tempfile.gettempdir())
@@ -66,9 +67,7 @@ class Predictor:
             with Answers(self.model, path, self.level) as answers:
                 for start in range(0, count, BLOCK):
                     some = {name: values[start : start + BLOCK] for name, values in numbered.items()}
-                    block = molecule_block(
-                        some, first + start, self.smiles, self.model.features, self.model.standardise
-                    )
+                    block = molecule_block(some, first + start, column, self.model.features, self.model.standardise)
                     graphs = block.collection.graphs
                     answer = self.model.predict(graphs, scores=self.more.explain) if len(graphs) else None
                     answers.write(block, answer, self.more.columns(block.collection, answer))

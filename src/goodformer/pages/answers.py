@@ -14,7 +14,7 @@ import torch
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import featurise
-from goodformer.data.readers.collection import SMILES_OPTION, Collection, joined
+from goodformer.data.readers.collection import Collection, joined, known_column
 from goodformer.data.readers.rows import read_blocks, read_columns
 from goodformer.data.readers.values import counted, text_of
 from goodformer.errors import InputError
@@ -186,11 +186,13 @@ def read_structures(
             raise InputError(f"{path} has none of the predicted rows; give the file that was predicted.")
         whole = joined(parts)
         return whole.rows.tolist(), whole
-    if not model.molecular or name not in columns:
-        what = f"no column {name!r}" if model.molecular else "no graphs"
-        column = f"name its column of SMILES with {SMILES_OPTION}, or " if model.molecular else "name "
-        raise InputError(f"{path} has {what}; {column}the file that was predicted with --data FILE.")
-    made = featurise([text_of(columns[name][row]) for row in rows], standardise=model.standardise)
+    if not model.molecular:
+        raise InputError(f"{path} has no graphs; name the file that was predicted with --data FILE.")
+    try:
+        column = known_column(name, columns, str(path), True)
+    except InputError as error:
+        raise InputError(f"{str(error)[:-1]}, or the file that was predicted with --data FILE.") from None
+    made = featurise([text_of(columns[column][row]) for row in rows], standardise=model.standardise)
     found = Collection(made.graphs, model.features, made.rows, len(rows), made.rejected, made.parsed)
     return [rows[place] for place in made.rows.tolist()], found
 

@@ -13,7 +13,7 @@ from torch_geometric.utils import to_networkx
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
-from goodformer.data.readers.collection import Collection, both_directions, collect, pick
+from goodformer.data.readers.collection import Collection, both_directions, collect, known_column, pick
 from goodformer.data.readers.rows import Block, join
 from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
@@ -173,3 +173,12 @@ def test_columns_are_found_or_near_ones_named() -> None:
         InputError, match=r"a\.csv has no column 'active'; did you mean 'Active'\? its columns are: Act"
     ):
         pick(columns, ["active"], "a.csv")
+
+
+def test_the_column_of_smiles_is_found_in_any_case_unless_two_fit() -> None:
+    assert known_column("smiles", ["name", "SMILES"], "a.csv", molecules=True) == "SMILES"
+    assert known_column("smiles", ["SMILES", "smiles"], "a.csv", molecules=True) == "smiles"
+    with pytest.raises(InputError, match="Smiles"):
+        known_column("smiles", ["SMILES", "Smiles"], "a.csv", molecules=True)
+    with pytest.raises(InputError, match="did you mean 'SMILES'"):
+        known_column("smiles", ["name", "SMILES"], "a.csv")

@@ -324,10 +324,17 @@ def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> 
 
 
 def known_column(name: str, columns: Iterable[str], where: str, molecules: bool = False) -> str:
-    """Return the name if there is such a column; ``molecules`` means that it should be the column of SMILES."""
+    """Return the name if there is such a column.
+
+    ``molecules`` means that it should be the column of SMILES, which is also found in another case (``SMILES``) if only
+    one column has that name.
+    """
     there = list(columns)
     if name in there:
         return name
+    same = [known for known in there if known.lower() == name.lower()]
+    if molecules and len(same) == 1:
+        return same[0]
     lower = {known.lower(): known for known in there}
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""

@@ -86,7 +86,7 @@ def read_blocks(
 
     Args:
         path: The file or folder.
-        smiles: Name of the column with SMILES.
+        smiles: Name of the column with SMILES; upper or lower case does not matter if only one column fits.
         size: Rows per block.
         features: Expected node and edge features; inferred from each block by default.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
@@ -183,11 +183,12 @@ def _table_blocks(
     check_molecular(features, f"{path} holds molecules")
     first = 0
     for columns in read_rows(path, smiles, size):
-        texts = columns[known_column(smiles, columns, str(path), True)]
+        column = known_column(smiles, columns, str(path), True)
+        texts = columns[column]
         if texts and first + len(texts) <= skip:
             first += len(texts)
             continue
-        block = molecule_block(columns, first, smiles, features, standardise)
+        block = molecule_block(columns, first, column, features, standardise)
         if len(block):
             yield block
         first += len(block)
