@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goodformer import files
-from goodformer.config.presets import configure
+from goodformer.config.presets import configure, member_configs
 from goodformer.errors import InputError
 from goodformer.report.records import clock_of, finished, known_records, mean_of, read_records, records_by_id
 
@@ -34,6 +34,15 @@ def test_a_record_from_before_a_new_setting_counts_and_one_of_a_lost_setting_doe
     assert list(records_by_id([tmp_path])) == [config.id]
     with pytest.raises(InputError, match="none"):
         records_by_id([tmp_path / "none"])
+
+
+def test_a_blend_counts_while_its_members_would_be_the_same_runs(tmp_path: Path) -> None:
+    config = configure({"name": "bace"}, "blend", preset="molecules", overrides=["method.others=[linear,forest]"])
+    runs = [member.folder_name for member in member_configs(config)]
+    for number, names in enumerate((runs, [*runs[:-1], f"{runs[-1][:-12]}0123456789ab"], runs[:-1])):
+        record = {"id": config.id, "config": config.to_dict(), "members": [{"run": name} for name in names]}
+        (tmp_path / "one.jsonl").write_text(json.dumps(record) + "\n")
+        assert list(known_records([tmp_path], [config])) == ([config.id] if number == 0 else [])
 
 
 def test_mean_and_deviation_of_what_is_known() -> None:

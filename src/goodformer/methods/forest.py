@@ -29,7 +29,8 @@ class Forest(CountMethod):
     Logits are log p of the classes, or log-odds for binary targets, with one vote for each class added. Every binary
     target has a forest of its own, grown from the graphs whose label is known. For measured targets, trees hold the
     mean standardised value of their leaves, whose mean over the trees is the prediction. Contributions of columns are
-    the exact decomposition of p along the decision paths (`goodformer.nn.trees.Trees.contributions`).
+    the exact decomposition of p along the decision paths (`goodformer.nn.trees.Trees.contributions`). Without a given
+    size of leaves, cross-validation that leaves out whole training environments chooses it.
 
     Paper: Breiman, "Random Forests", 2001; on Morgan fingerprints: Svetnik et al., 2003.
     """

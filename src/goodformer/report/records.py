@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from goodformer import files
 from goodformer.config.history import AT_ONCE
+from goodformer.config.members import is_blend
+from goodformer.config.presets import member_configs
 from goodformer.config.run import RunConfig
 from goodformer.engine.store import RecordLine, Run, check_record
 from goodformer.errors import InputError
@@ -73,11 +75,16 @@ def known_records(
 ) -> dict[str, Record]:
     """Return records by id, from files and folders of records and from the folders of finished runs, which win.
 
-    A configuration without a record gets that of a run with the same results, see `RunConfig.result_id`.
+    A configuration without a record gets that of a run with the same results, see `RunConfig.result_id`. The record of
+    a blend counts only if its members would be the same runs today, because its own settings name only their presets.
     """
     configs = list(configs)
     runs = [] if root is None else finished(configs, root)
     found = records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
+    for config in (one for one in configs if one.id in found and is_blend(one)):
+        members = [str(member.get("run")).rpartition("-")[2] for member in found[config.id].get("members", ())]
+        if members != [member.id for member in member_configs(config)]:
+            del found[config.id]
     if lacking := [one for one in configs if one.id not in found and one.method["name"] in AT_ONCE]:
         alike = {
             RunConfig.from_dict(record["config"]).result_id: record
