@@ -41,9 +41,10 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path("results/inputs.json"))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    places: dict[str, dict[str, Any]] = {**MOTIF, **CONCEPT, **SPURIOUS}
     found = {}
-    for title, dataset in {**MOTIF, **CONCEPT, **SPURIOUS}.items():
-        found[title] = {"dataset": dataset, **measure(dict(dataset))}
+    for title, dataset in places.items():
+        found[title] = {"dataset": dataset, **measure(dataset)}
         print(f"{title}: Precision@10 of the inputs alone {found[title]['precision_at_10']:.3f}", flush=True)
     files.write_json(given.out, found)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,13 +14,13 @@ from lab.inputs import measure
 
 
 def test_edges_are_ranked_by_the_smaller_input_of_their_ends() -> None:
-    dataset = {"name": "good-motif", "domain": "basis", "graphs": 150}
+    dataset: dict[str, Any] = {"name": "good-motif", "domain": "basis", "graphs": 150}
     graphs = load_benchmark(**dataset).splits["test"]
     walks = encode("cycle_walks:6", graphs.structure()).sum(1)
     random, hits = np.random.default_rng(0), []
     for graph in range(len(graphs)):
         edges = slice(int(graphs.edge_ptr[graph]), int(graphs.edge_ptr[graph + 1]))
-        ends = walks[graphs.edge_index[:, edges]].min(0).values
+        ends = walks[graphs.edge_index[:, edges]].amin(0)
         truth = graphs.edge["truth"][edges]
         draws = []
         for _ in range(200):  # ties in random order
