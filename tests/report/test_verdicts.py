@@ -12,10 +12,12 @@ import pytest
 from goodformer.config.run import RunConfig
 from goodformer.errors import InputError
 from goodformer.report import verdict_page, verdicts
+from goodformer.report.metrics import SELECTION_NAMES
 from goodformer.report.paper import read_list
 from goodformer.report.records import Record
 from goodformer.report.verdicts import (
     DATA,
+    DEPENDS,
     NOT_REPRODUCED,
     NOT_TESTED,
     REPRODUCED,
@@ -35,9 +37,17 @@ def evidence(*records: dict[str, Any], **more: Any) -> Evidence:
     return Evidence({RunConfig.from_dict(line["config"]).id: line for line in records}, **more)
 
 
+def same(**values: float) -> dict[str, dict[str, float]]:
+    """The values of a record at the epoch of every selection rule."""
+    return dict.fromkeys(SELECTION_NAMES, values)
+
+
 def three(row: str, values: Sequence[float], budget: str = "full", **more: Any) -> list[dict[str, Any]]:
-    """Records of a row, one per value."""
-    return [made(row, seed, budget=budget, ood_test=value, **more) for seed, value in enumerate(values)]
+    """Records of a row, one per value, which every selection rule reports."""
+    return [
+        made(row, seed, budget=budget, ood_test=value, **{"by_rule": same(ood_test=value), **more})
+        for seed, value in enumerate(values)
+    ]
 
 
 def finding(claim: Claim, version: str = "paper") -> Finding:
@@ -61,8 +71,32 @@ def order(*records: dict[str, Any], rivals: Sequence[str] = ("gps", "exphormer")
 )
 def test_a_number_is_compared_with_the_papers_mean_and_deviation(value: float, verdict: str) -> None:
     found = finding(number(*three(THEIRS, [value] * 3)))
-    assert (found.verdict, found.measured) == (verdict, f"{100 * value:.2f} ±0.00")
+    shown = ", ".join(f"{100 * value:.2f} ±0.00 ({rule})" for rule in SELECTION_NAMES.values())
+    assert (found.verdict, found.measured) == (verdict, shown)
     assert found.runs == "full (2,000 graphs, 50 epochs), 3 of 3 seeds"
+
+
+@pytest.mark.parametrize(
+    ("rules", "verdict"),
+    [
+        ({"ood_val": 0.60, "id_val": 0.66, "last": 0.53}, DEPENDS),
+        ({"ood_val": 0.70, "id_val": 0.66, "last": 0.53}, DEPENDS),
+        ({"ood_val": 0.70, "id_val": 0.66, "last": 0.69}, REPRODUCED),
+        ({"ood_val": 0.60, "id_val": 0.59, "last": 0.53}, NOT_REPRODUCED),
+    ],
+)
+def test_no_number_hinges_on_the_selection_rule(rules: dict[str, float], verdict: str) -> None:
+    by_rule = {rule: {"ood_test": value} for rule, value in rules.items()}
+    found = finding(number(*three(THEIRS, [rules["ood_val"]] * 3, by_rule=by_rule)))
+    assert found.verdict == verdict
+    shown = [f"{100 * rules[rule]:.2f} ±0.00 ({name})" for rule, name in SELECTION_NAMES.items()]
+    assert found.measured == ", ".join(shown)
+
+
+def test_a_number_needs_all_selection_rules() -> None:
+    last = [{**same(ood_test=0.9), "last": {"ood_test": value}} for value in (0.9, 0.9, None)]
+    records = [made(THEIRS, seed, budget="full", ood_test=0.9, by_rule=rules) for seed, rules in enumerate(last)]
+    assert finding(number(*records)).words == "not tested (2 of 3 selection rules recorded)"
 
 
 @pytest.mark.parametrize(
@@ -95,10 +129,12 @@ def test_ours_decides_nothing() -> None:
 
 
 def test_precision_is_judged_by_the_mask_and_shown_by_the_logits_too() -> None:
-    records = [made(THEIRS, seed, budget="full", precision_at_10=0.5, precision_at_10_logits=0.9) for seed in range(3)]
+    values = {"precision_at_10": 0.5, "precision_at_10_logits": 0.9, "by_rule": same(precision_at_10=0.5)}
+    records = [made(THEIRS, seed, budget="full", **values) for seed in range(3)]
     found = finding(number(*records, metric="precision_at_10"))
     assert found.verdict == NOT_REPRODUCED  # 0.698 - 0.069 = 0.629
-    assert found.measured == "0.500 ±0.000; by logits 0.900 ±0.000"
+    assert found.measured.startswith("0.500 ±0.000 (OOD validation), ")
+    assert found.measured.endswith("; by logits 0.900 ±0.000")
 
 
 def test_a_number_that_the_paper_does_not_have_is_refused() -> None:
