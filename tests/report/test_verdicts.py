@@ -314,6 +314,17 @@ def test_the_page_prints_the_rules_and_no_cell_breaks_its_table(tmp_path: Path) 
     assert any("90.00 ±0.00" in row and "**reproduced**" in row for row in rows)
 
 
+def test_other_graphs_than_the_papers_are_named_as_a_cause() -> None:
+    scaffold = {"name": "good-hiv", "domain": "scaffold"}
+    text = verdict_page.causes(evidence(made("erm", 0, scaffold, train_graphs=24_600)))
+    assert "24,600 training graphs on HIV scaffold instead of 24,682" in text
+    assert "HIV size" not in text  # no record says how many there are
+    assert verdict_page.causes(evidence()).count("\n- ") == len(verdict_page.CAUSES) - 1
+    page = verdict_page.page([ROOT / "results"])
+    for fact in ("24,672 training graphs", "26,162 training graphs", "instead of 26,169", "generated anew"):
+        assert fact in page
+
+
 def test_our_numbers_have_no_number_of_the_paper_beside_them(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in three("goodformer", [0.9] * 3)))
     text = verdict_page.ours_table(verdicts.groups(Evidence.read([tmp_path]))).markdown()
