@@ -11,6 +11,7 @@ import pytest
 
 from goodformer.config.presets import configure, presets
 from goodformer.config.run import RunConfig
+from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.errors import InputError
 from goodformer.report import compare, reproduce
 from goodformer.report.artefacts import (
@@ -145,7 +146,7 @@ def test_the_note_holds_the_size_of_the_data_that_was_trained_on() -> None:
     records = [made("erm", 0, ood_test=0.5, train_graphs=1777)]
     table = report("table-main", records, methods="erm", datasets="good-motif")["tables"][0]
     note = reproduce.table(table).note
-    assert "Motif basis: 1,777 training graphs, 4 epochs" in note
+    assert "Motif basis: 1,777 training and 333 OOD test graphs, 4 epochs" in note
     assert "over 3 seeds; epoch chosen on OOD validation" in note
 
 
@@ -313,10 +314,13 @@ def test_an_average_over_fewer_seeds_states_their_number() -> None:
 
 def test_the_note_holds_sizes_epochs_seeds_and_the_rule() -> None:
     note = reproduce.note(report("table-predictor", [])["tables"][0])
-    for fact in ("Motif basis, Motif size: 2,000 training graphs, 4 epochs", "HIV scaffold: 24,682 training graphs"):
+    for fact in (
+        "Motif basis, Motif size: 2,000 training and 333 OOD test graphs, 4 epochs",
+        "HIV scaffold: 24,682 training graphs, 3 epochs",  # the budget cuts no test graphs here
+    ):
         assert fact in note
     assert "over 3 seeds; epoch chosen on OOD validation" in note
-    assert "18,000 training graphs" in reproduce.note(
+    assert "18,000 training and 3,000 OOD test graphs" in reproduce.note(
         report("table-main", [], "full", datasets="good-motif")["tables"][0]
     )
     one = artefact("table-main")
@@ -445,3 +449,13 @@ def test_the_page_is_what_the_records_say() -> None:
     """Committed tables are those of the committed records under today's settings; ``make docs`` updates them."""
     text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
     assert reproduce.page([ROOT / "results"], ROOT / "docs" / "images") in text
+
+
+def test_the_documented_test_graphs_of_budgets_are_those_of_their_settings() -> None:
+    lines = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8").splitlines()
+    for budget in ("compare", "quick", "quickstart", "short", "medium", "full"):
+        sizes = [
+            generated_sizes(configure({"name": name}, budget=budget).dataset) for name in ("good-motif", "sp-motif")
+        ]
+        (cells_,) = [line.split("|") for line in lines if line.startswith(f"| `{budget}`")]
+        assert cells_[3].strip().endswith(" / ".join(f"{one['test']:,}" for one in sizes if one))

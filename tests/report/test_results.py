@@ -225,6 +225,12 @@ def test_settings_of_the_data_that_name_a_benchmark_are_no_change() -> None:
     assert shown(record(0, 0.5, budget="compare", config=config)) == [("erm", "1")]
 
 
+def test_the_note_holds_the_test_graphs_of_generated_data() -> None:
+    config = configure({"name": "good-motif"}, "erm", budget="compare").to_dict()
+    assert "333 OOD test graphs" in only([record(0, 0.5, budget="compare", config=config)]).note
+    assert "test graphs" not in only([record(0, 0.5)]).note  # the record does not say how they were generated
+
+
 def test_an_ablation_has_its_own_published_number() -> None:
     table = only(
         [record(0, 0.5, method="goodformer", model="goodformer", preset=name) for name in ("paper", "without-entropy")]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.config.run import RunConfig
+from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
 from goodformer.errors import InputError
@@ -162,6 +163,7 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
         "beside": column.beside,
         "dataset": comparison.settings,
         "train_graphs": graphs.pop() if len(graphs) == 1 else paces.graphs(comparison.settings),
+        "test_graphs": (generated_sizes(comparison.settings) or {}).get("test"),
         "epochs": epochs.pop() if len(epochs) == 1 else None,
         "seeds": len(comparison.seeds),
         "selection": column.metric if column.metric in SELECTION_NAMES else selection,
@@ -329,10 +331,11 @@ def note(made: Mapping[str, Any]) -> str:
     """Return the size of the data, the epochs, the selection rule and the table's own note."""
     facts: dict[str, list[str]] = {}
     for column in made["columns"]:
-        graphs, epochs = column["train_graphs"], column["epochs"]
+        graphs, tested, epochs = column["train_graphs"], column["test_graphs"], column["epochs"]
         size = "an unknown number of" if graphs is None else f"{graphs:,}"
+        kinds = "training" if tested is None else f"training and {tested:,} OOD test"
         length = "epochs differ between methods" if epochs is None else counted(epochs, "epoch")
-        facts.setdefault(f"{size} training graphs, {length}", []).append(column["head"])
+        facts.setdefault(f"{size} {kinds} graphs, {length}", []).append(column["head"])
     of = "; ".join(fact if len(facts) == 1 else f"{', '.join(heads)}: {fact}" for fact, heads in facts.items())
     seeds = over_seeds(max(column["seeds"] for column in made["columns"]))
     rules = {column["selection"] for column in made["columns"]}

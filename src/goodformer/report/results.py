@@ -15,6 +15,7 @@ from typing import Any
 
 from goodformer.config.presets import configure
 from goodformer.config.run import LABELS, RunConfig
+from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
@@ -127,6 +128,9 @@ def _table(benchmark: Key, records: Sequence[Record]) -> Table:
         elif values[0] is not None:
             shared.append(words(values[0]))
     columns.append(("seeds", [Cell.of(len(some)) for some in found]))
+    generated = [generated_sizes(record.get("config", {}).get("dataset", {})) for record in records]
+    tested = {None if sizes is None else sizes["test"] for sizes in generated}
+    shared += [f"{count:,} OOD test graphs" for count in tested if count is not None and len(tested) == 1]
     note = ", ".join(shared)
     return Table.of_columns(columns, _title(benchmark), f"{note[:1].upper()}{note[1:]}." if note else "")
 
