@@ -20,6 +20,7 @@ from goodformer.report.artefacts import ARTEFACTS, FULL, Artefact, Column, Contr
 from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
+from goodformer.report.paper import is_whole_table
 from goodformer.report.records import Record, SeedDifference, finished, read_lines, seed_difference
 from goodformer.report.rows import ALL, PAPER, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
@@ -142,6 +143,7 @@ def _table(
                 "title": row.title,
                 "group": row.group,
                 "preset": row.preset,
+                "published": row.published,
                 "cells": [_entry(column, row, found) for column in plan.columns],
             }
             for row in plan.rows
@@ -299,12 +301,16 @@ def table(made: Mapping[str, Any]) -> Table:
         columns.append((column["head"], _cells(entries, metric, unit, level)))
         if any(entry["beside"] for entry in entries):
             published = [entry["beside"] or {"mean": None, "std": None} for entry in entries]
-            columns.append((column["beside"], _cells(published, metric, unit, level)))
+            shown = [row["published"] for row, entry in zip(rows, entries, strict=True) if entry["beside"]]
+            whole = is_whole_table(column["metric"], column["dataset"], shown)
+            columns.append((column["beside"], _cells(published, metric, unit, level, whole)))
     return Table.of_columns(columns, title(made), note(made), [str(row["group"]) for row in rows])
 
 
-def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | None, level: float | None) -> list[Cell]:
-    """Return the cells of a column, the best ones marked if all had the same chance and all seeds.
+def _cells(
+    entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | None, level: float | None, whole: bool = True
+) -> list[Cell]:
+    """Return the cells of a column, the best ones marked if no row is left out and all had the same chance and seeds.
 
     A metric without ranks is also shown relative to a row.
     """
@@ -318,7 +324,7 @@ def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | Non
         remarks += [f"({known} of {counted(wanted, 'seed')})"] if known != wanted else []
         had = chance_of(entry["given"]) if "given" in entry else None
         cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), had))
-    whole = all(entry.get("told", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
+    whole = whole and all(entry.get("told", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
     return ranked(cells, level) if metric.ranked and whole else cells
 
 
