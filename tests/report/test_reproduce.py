@@ -12,6 +12,7 @@ import pytest
 from goodformer.config.presets import configure, presets
 from goodformer.config.run import RunConfig
 from goodformer.data.benchmarks.sizes import generated_sizes
+from goodformer.engine.store import Run
 from goodformer.errors import InputError
 from goodformer.report import compare, reproduce
 from goodformer.report.artefacts import (
@@ -459,6 +460,52 @@ def test_inference_times_are_recorded_apart_and_read(tmp_path: Path) -> None:
     (tmp_path / "made-inference.jsonl").write_text('{"id": "1"}\n')
     with pytest.raises(InputError, match=r"made-inference\.jsonl"):
         reproduce.export(plans, tmp_path / "runs", path, measured)
+
+
+def sensitivity(values: dict[float, float], reference: bool = True) -> list[dict[str, Any]]:
+    """Records of all points of the figure; the value depends on the weight of the variance."""
+    configs = reproduce.configs_of(artefact("figure-sensitivity").plans()).values()
+    wanted = [config for config in configs if reference or config.method["name"] == "goodformer"]
+    return [record(one, ood_test=values.get(one.method.get("variance_weight", 0.0), 1 / 3)) for one in wanted]
+
+
+def test_points_at_chance_are_counted() -> None:
+    """The 95 % interval of guessing on 333 graphs is 33.33 ± 5.06."""
+    assert "nothing about sensitivity follows" in report("figure-sensitivity", sensitivity({}))["remark"]
+    assert "nothing about" in report("figure-sensitivity", sensitivity({100.0: 0.38}))["remark"]
+    assert report("figure-sensitivity", sensitivity({100.0: 0.39}))["remark"].startswith("22 of 24 points")
+    above = dict.fromkeys((0.1, 1.0, 10.0, 100.0), 0.9)
+    assert report("figure-sensitivity", sensitivity(above))["remark"] == ""
+
+
+def test_a_picture_with_a_row_that_is_not_run_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "figure-sensitivity.png").touch()
+    for reference in (False, True):
+        lines = sensitivity({}, reference)
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        page = reproduce.page([tmp_path], tmp_path / "images")
+        assert ("(images/figure-sensitivity.png)" in page) == reference
+        assert ("of CIGA (Motif basis; Motif size), Exphormer (Motif basis; Motif size)." in page) != reference
+        assert "DIR (Precision@10)" in page  # the other figure
+        assert "nothing about sensitivity follows" in page
+
+
+def test_no_picture_of_an_artefact_is_kept_without_being_shown() -> None:
+    text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    pictures = [path.name for name in ARTEFACTS for path in (ROOT / "docs" / "images").glob(f"{name}.*")]
+    assert all(f"(images/{name})" in text for name in pictures)
+
+
+def test_the_figure_of_the_paper_has_no_row_of_ours() -> None:
+    names = {row.name for table in artefact("figure-sensitivity").plans() for row in table.rows}
+    assert names == {"goodformer:paper", "ciga", "exphormer"}
+
+
+def test_our_column_of_the_drawn_subgraphs_is_named_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "finished", True)
+    titles = list(reproduce.drawn_runs(artefact("figure-subgraphs").plans(), tmp_path))
+    assert titles == ["DIR", "GSAT", "CIGA", "GOODFormer (ours)"]
 
 
 def test_the_page_is_what_the_records_say() -> None:

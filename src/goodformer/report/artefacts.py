@@ -301,7 +301,7 @@ def _sensitivity(budget: str, seeds: int) -> list[TablePlan]:
             columns = (
                 Column(
                     f"{weight} = {value:g}",
-                    compared(dataset, "goodformer,goodformer:paper", budget, seeds, change),
+                    compared(dataset, "goodformer:paper", budget, seeds, change),
                     beside="",
                 )
                 for value, change in tried.items()
