@@ -25,7 +25,7 @@ def test_all_artefacts_are_listed(command: Command) -> None:
     assert answer.code == 0
     assert all(name in answer.out for name in artefacts.ARTEFACTS)
     assert "compare 0 of 4 runs and 0 of 4 run folders" in answer.out
-    assert "compare 0 of 18 runs and 0 of 6 inference times" in answer.out
+    assert "compare 0 of 18 runs and 0 of 18 inference times" in answer.out
     assert "results" in answer.err
     assert "--records" in answer.err
     assert [row["name"] for row in command("reproduce", "--format", "json").json] == list(artefacts.ARTEFACTS)

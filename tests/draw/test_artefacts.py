@@ -81,9 +81,10 @@ def drawn(values: Values, methods: str | None = None) -> Figure:
     configs = reproduce.configs_of(plans)
     known = {key: values(config) for key, config in configs.items()}
     found = {key: record(configs[key], ood_test=value) for key, value in known.items() if value is not None}
-    tables = {table["title"]: table for table in reproduce.report(one, plans, found)["tables"]}
+    report = reproduce.report(one, plans, found)
+    tables = {table["title"]: table for table in report["tables"]}
     reference = tables.pop(REFERENCE, None)
-    return artefacts.sensitivity(list(tables.values()), reference)
+    return artefacts.sensitivity(list(tables.values()), reference, report["remark"])
 
 
 def points(line: Line2D) -> tuple[list[float], list[float]]:
@@ -104,12 +105,28 @@ def test_sensitivity_draws_every_point_with_a_record() -> None:
     assert level == [[40.0, 40.0]] * 2
     assert points(figure.axes[0].get_lines()[0])[0] == [0.1, 1.0, 10.0]  # 100 is not run
     assert points(figure.axes[2].get_lines()[0])[1] == pytest.approx([50.01, 50.1, 51.0, 60.0])
-    assert "; 4 of 48 points not run" in figure.get_supxlabel()
+    assert "; 2 of 24 points not run" in figure.get_supxlabel()
+    assert "333 OOD test graphs" in figure.get_supxlabel()
+    for axes in figure.axes:
+        (line,) = [line for line in axes.get_lines() if line.get_label() == "chance"]
+        assert (points(line)[1][0], line.get_linestyle()) == (pytest.approx(100 / 3), "--")
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {
+        "GOODFormer (paper)",
+        "CIGA",
+        "Exphormer",
+        "chance",
+    }
+
+
+def test_the_caption_says_what_the_records_say_of_chance() -> None:
+    assert "nothing about sensitivity follows" in drawn(lambda _: 1 / 3).get_supxlabel()
+    assert "chance" not in drawn(lambda _: 0.5).get_supxlabel()
 
 
 def test_every_series_line_and_error_bar_is_that_of_its_own_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four panels of made-up tables in which every number is another."""
     monkeypatch.setattr(artefacts, "NAMES", {"goodformer": "ours", "goodformer:paper": "theirs"})
+    monkeypatch.setattr(artefacts, "COLOURS", {"goodformer": BLUE, "goodformer:paper": VERMILION})
     titles = [f"{data}: {weight}" for data in ("A", "B") for weight in ("lambda", "alpha_E")]
     heads = {"lambda": (0.1, 10.0), "alpha_E": (1.0, 2.0)}
     panels = []
@@ -155,9 +172,9 @@ def test_sensitivity_without_any_record_is_refused() -> None:
 
 
 def test_sensitivity_of_some_rows_alone() -> None:
-    figure = drawn(lambda _: 0.5, "goodformer")
+    figure = drawn(lambda _: 0.5, "goodformer:paper")
     assert len(figure.axes) == 6
     labels = [line.get_label() for line in figure.axes[0].get_lines()]
     assert not {"CIGA", "Exphormer"} & set(labels)
-    with pytest.raises(InputError, match="goodformer, goodformer:paper"):
+    with pytest.raises(InputError, match="choose from goodformer:paper"):
         drawn(lambda _: 0.5, "ciga")

@@ -99,7 +99,7 @@ def test_every_column_shows_its_own_metric(report: dict[str, Any]) -> None:
     assert rows["GSAT"][5:] == ["0.750 ±0.000", "1.12", "2 of 3"]
     assert rows["GOODFormer (ours)"][:3] == ["85.00 ±5.00", "-", "90.00 ±0.00"]
     ranks = {row[0].text: (row[1].rank, row[2].rank) for row in table.rows}
-    assert ranks == {"ERM": (0, 1), "IRM": (0, 2), "GSAT": (0, 0), "GOODFormer (ours)": (0, 0)}
+    assert set(ranks.values()) == {(0, 0)}  # rows without runs, and rows of the paper that are left out
 
 
 def marked(names: str, lacking: str = "", graphs: dict[str, int] | None = None) -> list[str]:
@@ -210,11 +210,12 @@ def test_mistakes_show_before_the_first_run(settings: dict[str, Any], sentence: 
 
 
 def test_the_papers_number_stands_beside_the_papers_preset_alone() -> None:
-    names = "erm,goodformer,goodformer:paper,goodformer:as_published"
+    names = "all,goodformer:paper,goodformer:as_published"
     table = compare.table(compare.report(compare.plan(BASIS, names, 1), {}))
-    paper = {row[0].text: (row[2].text, row[2].rank) for row in table.rows}
-    assert paper == {
-        "ERM": ("63.80", 2),
+    place = table.heads.index("paper")
+    paper = {row[0].text: (row[place].text, row[place].rank) for row in table.rows}
+    assert {title: cell for title, cell in paper.items() if title == "iMoLD" or title.startswith("GOOD")} == {
+        "iMoLD": ("71.02", 2),
         "GOODFormer (paper)": ("81.97", 1),
         "GOODFormer (published code)": ("-", 0),
         "GOODFormer (ours)": ("-", 0),

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from goodformer import files
 from goodformer.config.presets import configure, member_configs
 from goodformer.errors import InputError
-from goodformer.report.records import clock_of, finished, known_records, mean_of, read_records, records_by_id
+from goodformer.report.records import clock_of, finished, known_records, mean_of, read_records, records_by_id, welch
 
 
 def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:
@@ -90,3 +91,22 @@ def test_a_method_fitted_at_once_has_one_result_under_all_budgets(tmp_path: Path
     assert finished(full.values(), tmp_path / "runs") == []
     (folder / "summary.json").write_text(json.dumps(files.sealed({"id": short["forest"].id, "ood_test": 2.5})))
     assert [run.folder for run in finished([*full.values(), other_seed], tmp_path / "runs")] == [folder]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [([1.0, 2.0, 4.0], [3.0, 3.5, 9.0, 8.0]), ([5.0, 5.5, 6.0], [1.0, 1.1, 0.9]), ([2.0, 2.1, 2.0], [1.0, 5.0, 3.0])],
+)
+def test_welchs_interval_is_that_of_scipy(ours: list[float], theirs: list[float]) -> None:
+    found = welch(mean_of(ours), mean_of(theirs))
+    oracle = stats.ttest_ind(ours, theirs, equal_var=False)
+    assert found[1:] == pytest.approx(tuple(oracle.confidence_interval(0.95)))
+    assert found.undecided == (oracle.pvalue > 0.05)
+
+
+def test_equal_runs_have_an_interval_without_width() -> None:
+    same = mean_of([2.0, 2.0])
+    assert welch(same, same).undecided
+    assert not welch(same, mean_of([1.0, 1.0])).undecided
+    with pytest.raises(ValueError, match="two values"):
+        welch(same, mean_of([1.0]))

@@ -11,6 +11,8 @@ import pytest
 
 from goodformer.config.presets import configure, presets
 from goodformer.config.run import RunConfig
+from goodformer.data.benchmarks.sizes import generated_sizes
+from goodformer.engine.store import Run
 from goodformer.errors import InputError
 from goodformer.report import compare, reproduce
 from goodformer.report.artefacts import (
@@ -145,7 +147,7 @@ def test_the_note_holds_the_size_of_the_data_that_was_trained_on() -> None:
     records = [made("erm", 0, ood_test=0.5, train_graphs=1777)]
     table = report("table-main", records, methods="erm", datasets="good-motif")["tables"][0]
     note = reproduce.table(table).note
-    assert "Motif basis: 1,777 training graphs, 4 epochs" in note
+    assert "Motif basis: 1,777 training and 333 OOD test graphs, 4 epochs" in note
     assert "over 3 seeds; epoch chosen on OOD validation" in note
 
 
@@ -155,12 +157,15 @@ def test_only_whole_rows_above_chance_are_marked() -> None:
         table = report("table-main", records, methods="erm,irm,vrex", datasets="good-motif")["tables"][0]
         return [row[0].text for row in reproduce.table(table).rows if row[1].rank == 1]
 
-    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3}) == ["ERM"]
+    low = {"vrex": [0.35] * 3}
+    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3, **low}) == ["ERM"]
+    assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3}) == []  # VREx is not run
     assert marked({"erm": [0.5] * 3, "irm": [0.4] * 3, "vrex": [0.9]}) == []
     assert marked({"erm": [0.5], "irm": [0.4], "vrex": [0.9]}) == []
-    assert marked({"erm": [0.5] * 3, "irm": [0.9] * 2}) == []
-    assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.3] * 3}) == []
-    assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.4] * 3}) == ["IRM"]
+    assert marked({"erm": [0.5] * 3, "irm": [0.9] * 2, **low}) == []
+    low = {"vrex": [0.2] * 3}
+    assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.3] * 3, **low}) == []
+    assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.4] * 3, **low}) == ["IRM"]
 
 
 def test_nothing_is_marked_beside_rows_with_other_inputs_or_epochs() -> None:
@@ -180,15 +185,28 @@ def test_nothing_is_marked_beside_rows_with_other_inputs_or_epochs() -> None:
 
 
 def test_the_papers_number_stands_beside_the_papers_preset_alone() -> None:
-    rows = "erm,goodformer,goodformer:paper,goodformer:as_published"
+    rows = "all,goodformer:paper,goodformer:as_published"
     table = report("table-main", [], methods=rows, datasets="good-motif")["tables"][0]
     shown = {row[0].text: (row[2].text, row[2].rank) for row in reproduce.table(table).rows}
-    assert shown == {
-        "ERM": ("63.80", 2),
+    assert {title: cell for title, cell in shown.items() if title == "iMoLD" or title.startswith("GOOD")} == {
+        "iMoLD": ("71.02", 2),
         "GOODFormer (paper)": ("81.97", 1),
         "GOODFormer (published code)": ("-", 0),
         "GOODFormer (ours)": ("-", 0),
     }
+
+
+def test_the_papers_numbers_are_ranked_only_if_none_is_left_out() -> None:
+    def marked(name: str, budget: str = "compare", table: int = 0, **part: Any) -> list[str]:
+        shown = reproduce.table(report(name, [], budget, **part)["tables"][table])
+        return [row[0].text for row in shown.rows if any(cell.rank == 1 for cell in row)]
+
+    for name in ("table-main", "table-precision", "table-ablation", "table-predictor", "table-shift-level"):
+        assert "GOODFormer (paper)" in marked(name)
+    assert marked("figure-subgraphs") == []  # GOODFormer of the paper is not drawn
+    assert marked("table-main", methods="erm,irm,gsat") == []
+    assert marked("table-ablation", methods="goodformer:paper,goodformer:without-entropy") == []
+    assert marked("table-main", "full", table=2) == []  # the leaderboard has more rows than are quoted
 
 
 def test_the_note_on_ours_is_what_the_settings_say() -> None:
@@ -280,7 +298,8 @@ def test_time_is_scaled_to_the_full_data_and_relative_to_graphgps() -> None:
     records[0]["inference"] = {"graphs": 300, "processor_seconds": 0.5}
     (table,) = report("table-runtime", records, methods="graphormer,gps")["tables"]
     # 2 s for 2,000 graphs are 18 s for 18,000; 0.5 s for 300 are 5 s for 3,000.
-    assert cells(table)["GraphGPS"][:4] == ["18.0 (1.0 x) (1 of 3 seeds)", "9.5 (1.0 x)", "5.0 (1.0 x)", "1.7 (1.0 x)"]
+    few = "(1.0 x) (1 of 3 seeds)"
+    assert cells(table)["GraphGPS"][:4] == [f"18.0 {few}", "9.5 (1.0 x)", f"5.0 {few}", "1.7 (1.0 x)"]
     assert cells(table)["Graphormer"][:3] == ["27.0 (1.5 x) (1 of 3 seeds)", "7.7 (0.8 x)", "not run"]
 
 
@@ -312,10 +331,13 @@ def test_an_average_over_fewer_seeds_states_their_number() -> None:
 
 def test_the_note_holds_sizes_epochs_seeds_and_the_rule() -> None:
     note = reproduce.note(report("table-predictor", [])["tables"][0])
-    for fact in ("Motif basis, Motif size: 2,000 training graphs, 4 epochs", "HIV scaffold: 24,682 training graphs"):
+    for fact in (
+        "Motif basis, Motif size: 2,000 training and 333 OOD test graphs, 4 epochs",
+        "HIV scaffold: 24,682 training graphs, 3 epochs",  # the budget cuts no test graphs here
+    ):
         assert fact in note
     assert "over 3 seeds; epoch chosen on OOD validation" in note
-    assert "18,000 training graphs" in reproduce.note(
+    assert "18,000 training and 3,000 OOD test graphs" in reproduce.note(
         report("table-main", [], "full", datasets="good-motif")["tables"][0]
     )
     one = artefact("table-main")
@@ -377,23 +399,23 @@ def test_a_whole_artefact_counts_a_run_once() -> None:
         "runs": 18,
         "seconds": None,
         "unknown": 18,
-        "times": 6,
+        "times": 18,
     }
     everything = {key: record(config) for table in tables for key, config in table.configs.items()}
     report = reproduce.report(one, tables, everything)
     command = "goodformer reproduce table-runtime --budget compare --times-only --export results/table-runtime.jsonl"
     assert [reproduce.missing(table) for table in report["tables"]] == [
-        [f"{command}  # 6 inference times, no estimate"]
+        [f"{command}  # 18 inference times, no estimate"]
     ]
     chosen = ["--seeds", "1", "--methods", "gps,goodformer"]
     (table,) = reproduce.report(one, narrowed(tables, methods="gps,goodformer"), everything, chosen)["tables"]
     (gap,) = table["gaps"]
-    assert gap["times"] == 2
+    assert gap["times"] == 6
     assert gap["command"] == command.replace("--times", "--seeds 1 --methods gps,goodformer --times")
-    assert (report["gap"]["runs"], report["gap"]["times"]) == (0, 6)
-    assert reproduce.coverage(one, tables, everything) == {"runs": (18, 18), "inference times": (0, 6)}
+    assert (report["gap"]["runs"], report["gap"]["times"]) == (0, 18)
+    assert reproduce.coverage(one, tables, everything) == {"runs": (18, 18), "inference times": (0, 18)}
     timed = {key: {**line, "inference": {"graphs": 1, "processor_seconds": 1.0}} for key, line in everything.items()}
-    assert reproduce.coverage(one, tables, timed)["inference times"] == (6, 6)
+    assert reproduce.coverage(one, tables, timed)["inference times"] == (18, 18)
     assert reproduce.report(one, tables, timed)["gap"] is None
 
 
@@ -440,7 +462,63 @@ def test_inference_times_are_recorded_apart_and_read(tmp_path: Path) -> None:
         reproduce.export(plans, tmp_path / "runs", path, measured)
 
 
+def sensitivity(values: dict[float, float], reference: bool = True) -> list[dict[str, Any]]:
+    """Records of all points of the figure; the value depends on the weight of the variance."""
+    configs = reproduce.configs_of(artefact("figure-sensitivity").plans()).values()
+    wanted = [config for config in configs if reference or config.method["name"] == "goodformer"]
+    return [record(one, ood_test=values.get(one.method.get("variance_weight", 0.0), 1 / 3)) for one in wanted]
+
+
+def test_points_at_chance_are_counted() -> None:
+    """The 95 % interval of guessing on 333 graphs is 33.33 ± 5.06."""
+    assert "nothing about sensitivity follows" in report("figure-sensitivity", sensitivity({}))["remark"]
+    assert "nothing about" in report("figure-sensitivity", sensitivity({100.0: 0.38}))["remark"]
+    assert report("figure-sensitivity", sensitivity({100.0: 0.39}))["remark"].startswith("22 of 24 points")
+    above = dict.fromkeys((0.1, 1.0, 10.0, 100.0), 0.9)
+    assert report("figure-sensitivity", sensitivity(above))["remark"] == ""
+
+
+def test_a_picture_with_a_row_that_is_not_run_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "figure-sensitivity.png").touch()
+    for reference in (False, True):
+        lines = sensitivity({}, reference)
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        page = reproduce.page([tmp_path], tmp_path / "images")
+        assert ("(images/figure-sensitivity.png)" in page) == reference
+        assert ("of CIGA (Motif basis; Motif size), Exphormer (Motif basis; Motif size)." in page) != reference
+        assert "DIR (Precision@10)" in page  # the other figure
+        assert "nothing about sensitivity follows" in page
+
+
+def test_no_picture_of_an_artefact_is_kept_without_being_shown() -> None:
+    text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    pictures = [path.name for name in ARTEFACTS for path in (ROOT / "docs" / "images").glob(f"{name}.*")]
+    assert all(f"(images/{name})" in text for name in pictures)
+
+
+def test_the_figure_of_the_paper_has_no_row_of_ours() -> None:
+    names = {row.name for table in artefact("figure-sensitivity").plans() for row in table.rows}
+    assert names == {"goodformer:paper", "ciga", "exphormer"}
+
+
+def test_our_column_of_the_drawn_subgraphs_is_named_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "finished", True)
+    titles = list(reproduce.drawn_runs(artefact("figure-subgraphs").plans(), tmp_path))
+    assert titles == ["DIR", "GSAT", "CIGA", "GOODFormer (ours)"]
+
+
 def test_the_page_is_what_the_records_say() -> None:
     """Committed tables are those of the committed records under today's settings; ``make docs`` updates them."""
     text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
     assert reproduce.page([ROOT / "results"], ROOT / "docs" / "images") in text
+
+
+def test_the_documented_test_graphs_of_budgets_are_those_of_their_settings() -> None:
+    lines = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8").splitlines()
+    for budget in ("compare", "quick", "quickstart", "short", "medium", "full"):
+        sizes = [
+            generated_sizes(configure({"name": name}, budget=budget).dataset) for name in ("good-motif", "sp-motif")
+        ]
+        (cells_,) = [line.split("|") for line in lines if line.startswith(f"| `{budget}`")]
+        assert cells_[3].strip().endswith(" / ".join(f"{one['test']:,}" for one in sizes if one))

@@ -219,10 +219,32 @@ def test_rows_alike_are_not_the_papers() -> None:
     assert "paper" not in table.heads
 
 
+def test_the_unit_of_cost_is_erm_with_its_own_inputs() -> None:
+    def erm(name: str, seconds: float, *overrides: str) -> dict[str, Any]:
+        config = row(name, "good-motif").configure({"name": "good-motif"}, overrides=overrides)
+        return record(0, 0.5, config=config.to_dict(), seconds_per_epoch=seconds)
+
+    alike, changed, plain = erm("erm alike", 4.0), erm("erm", 2.0, "training.batch_size=16"), erm("erm", 1.0)
+    ours = trained(0, seconds_per_epoch=8.0)
+
+    def cost(*records: dict[str, Any]) -> str:
+        return cells(only([*records, ours]), "s/epoch (x ERM)")["GOODFormer (ours)"].plain()
+
+    assert cost(alike, changed, plain) == "8.0 (8.00 x)"
+    assert cost(alike, changed) == "8.0 (4.00 x)"
+    assert cost(alike) == "8.0"
+
+
 def test_settings_of_the_data_that_name_a_benchmark_are_no_change() -> None:
     data = {"name": "sp-motif", "bias": 0.9, "larger": False}
     config = configure(data, "erm", budget="compare").to_dict()
     assert shown(record(0, 0.5, budget="compare", config=config)) == [("erm", "1")]
+
+
+def test_the_note_holds_the_test_graphs_of_generated_data() -> None:
+    config = configure({"name": "good-motif"}, "erm", budget="compare").to_dict()
+    assert "333 OOD test graphs" in only([record(0, 0.5, budget="compare", config=config)]).note
+    assert "test graphs" not in only([record(0, 0.5)]).note  # the record does not say how they were generated
 
 
 def test_an_ablation_has_its_own_published_number() -> None:

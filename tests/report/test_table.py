@@ -121,7 +121,12 @@ def test_the_best_and_the_second_best_are_marked() -> None:
 def test_nothing_is_best_beside_rows_that_had_another_chance() -> None:
     few, many = "2,000 graphs", "18,000 graphs"
     assert ranks(Cell.mean(9.0, given=many), Cell.mean(3.0, given=few), Cell.mean(2.0, given=few)) == [0, 0, 0]
-    assert ranks(Cell.mean(9.0, given=many), Cell.mean(3.0, given=many), Cell("-"), Cell("not run")) == [1, 2, 0, 0]
+    assert ranks(Cell.mean(9.0, given=many), Cell.mean(3.0, given=many), Cell("-")) == [1, 2, 0]
+
+
+@pytest.mark.parametrize("missing", ["not run", "failed", "2 of 6 runs"])
+def test_nothing_is_best_beside_a_row_without_a_number(missing: str) -> None:
+    assert ranks(Cell.mean(9.0), Cell.mean(3.0), Cell("-"), Cell(missing)) == [0, 0, 0, 0]
 
 
 def test_insertion_changes_only_the_text_between_the_markers(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any]
     if not from_folders:
         tables = {made["title"]: made for made in report["tables"]}
         reference = tables.pop(REFERENCE, None)
-        figure = pictures.sensitivity(list(tables.values()), reference)
+        figure = pictures.sensitivity(list(tables.values()), reference, report["remark"])
     else:
         from goodformer.data import load_benchmark
         from goodformer.fitted import FittedModel

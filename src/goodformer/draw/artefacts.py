@@ -13,23 +13,26 @@ from torch.nn.functional import one_hot
 from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
-from goodformer.draw.palette import BLUE, FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
+from goodformer.draw.palette import FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
 from goodformer.draw.subgraphs import REST, draw_edges, sketch
 from goodformer.errors import InputError
 
-COLOURS = {"goodformer": BLUE, "goodformer:paper": VERMILION}
-NAMES = {"goodformer": "GOODFormer (ours)", "goodformer:paper": "GOODFormer (paper)"}
-STYLES = {"ciga": "--", "exphormer": ":"}
+COLOURS = {"goodformer:paper": VERMILION}
+NAMES = {"goodformer:paper": "GOODFormer (paper)"}
+STYLES = {"ciga": "-.", "exphormer": ":"}
 SIGNS = {"lambda": r"$\lambda$", "alpha_E": r"$\alpha_E$", "alpha_PSE": r"$\alpha_{PSE}$"}
 TITLE, TEXT = 10.5, 9.0
 
 
-def sensitivity(panels: Sequence[Mapping[str, Any]], reference: Mapping[str, Any] | None = None) -> Figure:
+def sensitivity(
+    panels: Sequence[Mapping[str, Any]], reference: Mapping[str, Any] | None = None, remark: str = ""
+) -> Figure:
     """Draw OOD test over the loss weights, one row of panels per benchmark; points without a run are left out.
 
     Args:
         panels: Tables of a report with titles ``BENCHMARK: WEIGHT`` and columns ``WEIGHT = VALUE``.
         reference: Table whose rows are drawn as horizontal lines, one column per benchmark.
+        remark: A sentence below the panels.
     """
     cells = [cell for panel in panels for row in panel["rows"] for cell in row["cells"]]
     absent = sum(cell["mean"] is None for cell in cells)
@@ -42,7 +45,7 @@ def sensitivity(panels: Sequence[Mapping[str, Any]], reference: Mapping[str, Any
         )
     rows = list(dict.fromkeys(panel["title"].partition(": ")[0] for panel in panels))
     figure = Figure(figsize=(10.2, 2.9 * len(rows) + 0.7), facecolor=PAPER, layout="constrained")
-    grid = figure.subplots(len(rows), len(panels) // len(rows), sharey="row", squeeze=False)
+    grid = figure.subplots(len(rows), len(panels) // len(rows), sharey=True, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=True):
         benchmark, _, weight = panel["title"].partition(": ")
         values = [float(column["head"].partition(" = ")[2]) for column in panel["columns"]]
@@ -60,6 +63,8 @@ def sensitivity(panels: Sequence[Mapping[str, Any]], reference: Mapping[str, Any
             level = row["cells"][place]["mean"]
             if level is not None:
                 axes.axhline(level, color=GREY, linestyle=STYLES[row["row"]], linewidth=1.2, label=row["title"])
+        if (guessing := panel["columns"][0].get("chance")) is not None:
+            axes.axhline(guessing, color=INK, linestyle="--", linewidth=1.0, label="chance", zorder=1)
         axes.set_xscale("log")
         axes.set_xlim(values[0] / 2, values[-1] * 2)
         axes.set_xticks(values, [f"{value:g}" for value in values], minor=False)
@@ -74,8 +79,10 @@ def sensitivity(panels: Sequence[Mapping[str, Any]], reference: Mapping[str, Any
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=TEXT)
     column = panels[0]["columns"][0]
-    caption = f"{column['train_graphs']:,} training graphs, {column['epochs']} epochs"
+    tested = f" and {column['test_graphs']:,} OOD test" if column.get("test_graphs") else ""
+    caption = f"{column['train_graphs']:,} training{tested} graphs, {column['epochs']} epochs"
     caption += f"; {absent} of {len(cells)} points not run" if absent else ""
+    caption += f"\n{remark}" if remark else ""
     figure.supxlabel(caption, fontsize=TEXT, color=GREY)
     return figure
 

@@ -20,6 +20,7 @@ from goodformer.errors import InputError
 from goodformer.report import paired
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
 from goodformer.report.paired import Held, Shelf
+from goodformer.report.paper import is_whole_table
 from goodformer.report.records import Record, clock_of, mean_of
 from goodformer.report.rows import ALL, BASELINE, Row
 from goodformer.report.rows import row as named_row
@@ -178,6 +179,7 @@ def report(
                 "method": row.method,
                 "model": config.model["name"],
                 "preset": row.preset,
+                "published": row.published,
                 "epochs": config.training.epochs,
                 "seeds": list(done),
                 "given": given(config, done.values()),
@@ -309,9 +311,11 @@ def _measured(report: Mapping[str, Any], name: str) -> list[Cell]:
 
 
 def _published(report: Mapping[str, Any], name: str, published: Sequence[Mapping[str, Any] | None]) -> list[Cell]:
-    """Return the column of published numbers, the best ones marked."""
+    """Return the column of published numbers, the best ones marked if no row of the paper's table is left out."""
     cells = [Cell.mean(**(pair or {"mean": None}), digits=METRICS[name].digits) for pair in published]
-    return ranked(cells, chance(report["dataset"]["name"], name))
+    shown = [row["published"] for row, pair in zip(report["rows"], published, strict=True) if pair]
+    whole = is_whole_table(name, report["dataset"], shown)
+    return ranked(cells, chance(report["dataset"]["name"], name)) if whole else cells
 
 
 def differences_note(metrics: Sequence[str]) -> str:

@@ -126,6 +126,17 @@ METRICS = {
 """All metrics by name; ``id_val`` and ``last`` are OOD test at the epoch that these rules choose."""
 
 
+def by_rule(name: str, rule: str, records: Iterable[Record]) -> Mean:
+    """Return mean and deviation of a metric at the epoch that a selection rule chooses.
+
+    Args:
+        name: Name of a metric that records have per rule, such as ``ood_test`` or ``precision_at_10``.
+        rule: ``ood_val``, ``id_val`` or ``last``.
+        records: Records of the seeds of a row.
+    """
+    return METRICS[name].over({**record, name: None, **(entry(record, "by_rule", rule) or {})} for record in records)
+
+
 def chance(dataset: str, metric: str) -> float | None:
     """Return the value that guessing reaches on a data set, None if it is unknown."""
     return 0.5 if metric in ("edge_auc", "node_auc") else None if metric == "precision_at_10" else CHANCE.get(dataset)

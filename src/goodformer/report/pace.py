@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from goodformer.config.run import RunConfig
-from goodformer.data.benchmarks.sizes import good_sizes
+from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.report.paper import training_graphs
 from goodformer.report.records import Record
 from goodformer.report.rows import BASELINE, GNN, PLAIN_GNN
@@ -57,10 +57,8 @@ class Paces:
 
     def graphs(self, dataset: Mapping[str, Any]) -> int | None:
         """Return the number of training graphs: from settings for generated data, else from records or the paper."""
-        if dataset["name"] == "good-motif":
-            return good_sizes(dataset["shift"], dataset["graphs"])["train"]
-        if dataset["name"] == "sp-motif":
-            return int(dataset["graphs"])
+        if made := generated_sizes(dataset):
+            return made["train"]
         return self.sizes.get(json.dumps(dataset, sort_keys=True)) or training_graphs(dataset)
 
 

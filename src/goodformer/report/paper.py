@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -51,6 +51,24 @@ def published(metric: str, dataset: Mapping[str, Any], row: str) -> Pair | None:
     if any(dataset.get(name, value) != value for name, value in theirs.items()):
         return None
     return _pair(metric, dataset, row)
+
+
+PREDICTOR = "goodformer:mlp-predictor"
+"""The row of the paper's table of predictors, beside GOODFormer; other presets are rows of its ablations."""
+
+
+def is_whole_table(metric: str, dataset: Mapping[str, Any], rows: Collection[str]) -> bool:
+    """Return whether some rows are all rows of one of the paper's tables: the best of a selection need not be the best.
+
+    Args:
+        metric: ``ood_test`` or ``precision_at_10``; all others are never whole, as the GOOD leaderboard has more rows.
+        dataset: All settings of a data set, with its name.
+        rows: Names of rows whose published numbers are shown.
+    """
+    known = set(read_numbers().get(metric, {}).get(_key(dataset), ()))
+    variants = {row for row in known if ":" in row}
+    tables = (known - variants, {"goodformer", *variants} - {PREDICTOR}, {"goodformer", PREDICTOR} & known)
+    return metric != "concept" and set(rows) in tables
 
 
 def leaderboard(dataset: Mapping[str, Any], row: str) -> Pair | None:

@@ -153,6 +153,33 @@ def seed_difference(ours: Mapping[int, float | None], theirs: Mapping[int, float
     return SeedDifference(mean, mean - half, mean + half, known)
 
 
+class Interval(NamedTuple):
+    """A difference of two means and its 95 % confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the interval contains zero."""
+        return self.low <= 0 <= self.high
+
+
+def welch(ours: Mean, theirs: Mean) -> Interval:
+    """Return the difference ``ours - theirs`` of independent means with Welch's interval; both need two values."""
+    from scipy.special import stdtrit
+
+    if ours.mean is None or theirs.mean is None or ours.std is None or theirs.std is None:
+        raise ValueError(f"Welch's interval needs two values on each side, got {ours} and {theirs}.")
+    gap, a, b = ours.mean - theirs.mean, ours.std**2 / ours.known, theirs.std**2 / theirs.known
+    if a + b == 0:
+        return Interval(gap, gap, gap)
+    freedom = (a + b) ** 2 / (a**2 / (ours.known - 1) + b**2 / (theirs.known - 1))
+    half = float(stdtrit(freedom, 0.975)) * math.sqrt(a + b)
+    return Interval(gap, gap - half, gap + half)
+
+
 def clock_of(records: Iterable[Record]) -> str:
     """Return the entry that holds the cost of an epoch: CPU seconds if all records have them, else wall-clock seconds.
 

@@ -5,23 +5,29 @@ A record counts only if its settings are those the run would be trained with tod
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from goodformer.config.run import RunConfig
+from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
 from goodformer.errors import InputError
 from goodformer.report import headline, records
-from goodformer.report.artefacts import ARTEFACTS, FULL, Artefact, Column, Contrast, TablePlan
+from goodformer.report.artefacts import ARTEFACTS, FULL, REFERENCE, Artefact, Column, Contrast, TablePlan
 from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
+from goodformer.report.paper import is_whole_table
 from goodformer.report.records import Record, SeedDifference, finished, read_lines, seed_difference
-from goodformer.report.rows import ALL, PAPER, Row
+from goodformer.report.rows import ALL, PAPER, THEIRS, VERSIONS, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
+
+SURE = 1.96
+"""Standard errors on each side of a 95 % interval."""
 
 # ------------------------------------------------------------------------------------------ records
 
@@ -113,11 +119,13 @@ def report(
     if absent:
         command = shlex.join(["goodformer", "reproduce", one.name, *chosen, "--run"])
         gap = {"command": command, **_cost(absent, paces), "times": times}
+    tables = [_table(one, plan, found, paces, chosen) for plan in plans]
     return {
         "artefact": one.name,
         "place": one.place,
         "about": one.about,
-        "tables": [_table(one, plan, found, paces, chosen) for plan in plans],
+        "tables": tables,
+        "remark": chance_remark(tables) if one.drawn and not one.folders else "",
         "there": {} if folders is None else coverage(one, plans, found, folders),
         "gap": gap,
     }
@@ -141,6 +149,7 @@ def _table(
                 "title": row.title,
                 "group": row.group,
                 "preset": row.preset,
+                "published": row.published,
                 "cells": [_entry(column, row, found) for column in plan.columns],
             }
             for row in plan.rows
@@ -162,6 +171,8 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
         "beside": column.beside,
         "dataset": comparison.settings,
         "train_graphs": graphs.pop() if len(graphs) == 1 else paces.graphs(comparison.settings),
+        "chance": chance(comparison.settings["name"], column.metric),
+        "test_graphs": (generated_sizes(comparison.settings) or {}).get("test"),
         "epochs": epochs.pop() if len(epochs) == 1 else None,
         "seeds": len(comparison.seeds),
         "selection": column.metric if column.metric in SELECTION_NAMES else selection,
@@ -297,12 +308,16 @@ def table(made: Mapping[str, Any]) -> Table:
         columns.append((column["head"], _cells(entries, metric, unit, level)))
         if any(entry["beside"] for entry in entries):
             published = [entry["beside"] or {"mean": None, "std": None} for entry in entries]
-            columns.append((column["beside"], _cells(published, metric, unit, level)))
+            shown = [row["published"] for row, entry in zip(rows, entries, strict=True) if entry["beside"]]
+            whole = is_whole_table(column["metric"], column["dataset"], shown)
+            columns.append((column["beside"], _cells(published, metric, unit, level, whole)))
     return Table.of_columns(columns, title(made), note(made), [str(row["group"]) for row in rows])
 
 
-def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | None, level: float | None) -> list[Cell]:
-    """Return the cells of a column, the best ones marked if all had the same chance and all seeds.
+def _cells(
+    entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | None, level: float | None, whole: bool = True
+) -> list[Cell]:
+    """Return the cells of a column, the best ones marked if no row is left out and all had the same chance and seeds.
 
     A metric without ranks is also shown relative to a row.
     """
@@ -316,8 +331,37 @@ def _cells(entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | Non
         remarks += [f"({known} of {counted(wanted, 'seed')})"] if known != wanted else []
         had = chance_of(entry["given"]) if "given" in entry else None
         cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), had))
-    whole = all(entry.get("told", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
+    whole = whole and all(entry.get("told", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
     return ranked(cells, level) if metric.ranked and whole else cells
+
+
+def chance_remark(tables: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many points of a figure are at chance: within the 95 % interval of guessing on its test graphs."""
+    points, guessed = 0, 0
+    for made in tables:
+        for row in made["rows"] if made["title"] != REFERENCE else ():
+            for column, cell in zip(made["columns"], row["cells"], strict=True):
+                level, graphs = column["chance"], column["test_graphs"]
+                if cell["mean"] is not None and level is not None and graphs is not None:
+                    error = math.sqrt(level * (100 - level) / (graphs * cell["told"]))
+                    points, guessed = points + 1, guessed + (abs(cell["mean"] - level) <= SURE * error)
+    if not guessed:
+        return ""
+    if guessed == points:
+        return f"{VERSIONS[THEIRS]} is at chance under this budget; nothing about sensitivity follows."
+    return f"{guessed} of {points} points are at chance, within the 95 % interval of guessing on so few graphs."
+
+
+def unrecorded(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what a figure lacks, one entry per row: its title and the columns without a record."""
+    found: dict[str, list[str]] = {}
+    for made in tables:
+        for row in made["rows"]:
+            cells = zip(made["columns"], row["cells"], strict=True)
+            name = "" if made["title"] == REFERENCE or len(tables) == 1 else f"{made['title'].partition(':')[0]}, "
+            heads = [f"{name}{column['head']}" for column, cell in cells if not cell["seeds"]]
+            found.setdefault(row["title"], []).extend(heads)
+    return [f"{title} ({'; '.join(heads)})" for title, heads in found.items() if heads]
 
 
 def title(made: Mapping[str, Any]) -> str:
@@ -329,10 +373,11 @@ def note(made: Mapping[str, Any]) -> str:
     """Return the size of the data, the epochs, the selection rule and the table's own note."""
     facts: dict[str, list[str]] = {}
     for column in made["columns"]:
-        graphs, epochs = column["train_graphs"], column["epochs"]
+        graphs, tested, epochs = column["train_graphs"], column["test_graphs"], column["epochs"]
         size = "an unknown number of" if graphs is None else f"{graphs:,}"
+        kinds = "training" if tested is None else f"training and {tested:,} OOD test"
         length = "epochs differ between methods" if epochs is None else counted(epochs, "epoch")
-        facts.setdefault(f"{size} training graphs, {length}", []).append(column["head"])
+        facts.setdefault(f"{size} {kinds} graphs, {length}", []).append(column["head"])
     of = "; ".join(fact if len(facts) == 1 else f"{', '.join(heads)}: {fact}" for fact, heads in facts.items())
     seeds = over_seeds(max(column["seeds"] for column in made["columns"]))
     rules = {column["selection"] for column in made["columns"]}
@@ -398,14 +443,15 @@ def text(one: Mapping[str, Any], width: int | None = None) -> str:
         parts.append(table(made).text(width))
         parts += ["\n".join(contrasts(made))] if made["contrasts"] else []
         parts += ["\n".join(["Not run:", *missing(made)])] if made["gaps"] else []
-    return "\n\n".join([*parts, *rest(one)])
+    return "\n\n".join([*parts, *([one["remark"]] if one.get("remark") else []), *rest(one)])
 
 
 def markdown(one: Mapping[str, Any]) -> str:
     """Return an artefact in Markdown: its tables, and below each the commands for missing runs."""
     wanted = one.get("there") or (len(one["tables"]) > 1 and one["gap"])
     everything = ["All of it:", _fenced(rest(one))] if wanted else []
-    return "\n\n".join([*(_markdown(made) for made in one["tables"]), *everything])
+    remark = [one["remark"]] if one.get("remark") else []
+    return "\n\n".join([*(_markdown(made) for made in one["tables"]), *remark, *everything])
 
 
 def _markdown(made: Mapping[str, Any]) -> str:
@@ -437,16 +483,21 @@ def latex(one: Mapping[str, Any]) -> str:
 def page(sources: Sequence[Path], images: Path) -> str:
     """Return all artefacts in Markdown, with the figures that exist in the folder of images.
 
+    A figure is left out if one of its runs has no record that counts: it would show what its tables call not run.
     A table without any record is reduced to its commands if a later one has the same title.
     """
     found, sections = known_records([], sources), []
     for one in ARTEFACTS.values():
-        tables = report(one, one.plans(), found)["tables"]
+        whole = report(one, one.plans(), found)
+        tables = whole["tables"]
         last = {made["title"]: made for made in tables}
         about = f"{one.place} of the paper: {one.about}." if one.place else f"Not in the paper: {one.about}."
         parts = [f"## {one.name}", about]
-        if (images / f"{one.name}.png").is_file():
+        if one.drawn and (lacking := unrecorded(tables)):
+            parts.append(f"The picture is not shown: no run is recorded of {', '.join(lacking)}.")
+        elif (images / f"{one.name}.png").is_file():
             parts.append(f"![{one.about}]({images.name}/{one.name}.png)")
+        parts += [whole["remark"]] if whole["remark"] else []
         for made in tables:
             begun = any(cell["seeds"] for row in made["rows"] for cell in row["cells"])
             if begun or last[made["title"]] is made:

@@ -15,10 +15,11 @@ from typing import Any
 
 from goodformer.config.presets import configure
 from goodformer.config.run import LABELS, RunConfig
+from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
-from goodformer.report.rows import GNN, GOODFORMER, PAPER, PLAIN_GNN, version_title
+from goodformer.report.rows import GNN, GOODFORMER, PAPER, PLAIN_GNN, SHARED, version_title
 from goodformer.report.table import ABSENT, Cell, Table, insert
 from goodformer.spec import worth
 
@@ -127,6 +128,9 @@ def _table(benchmark: Key, records: Sequence[Record]) -> Table:
         elif values[0] is not None:
             shared.append(words(values[0]))
     columns.append(("seeds", [Cell.of(len(some)) for some in found]))
+    generated = [generated_sizes(record.get("config", {}).get("dataset", {})) for record in records]
+    tested = {None if sizes is None else sizes["test"] for sizes in generated}
+    shared += [f"{count:,} OOD test graphs" for count in tested if count is not None and len(tested) == 1]
     note = ", ".join(shared)
     return Table.of_columns(columns, _title(benchmark), f"{note[:1].upper()}{note[1:]}." if note else "")
 
@@ -196,10 +200,19 @@ def _published(record: Record, preset: str) -> Cell:
 
 
 def _baseline(budget: str, groups: Mapping[Key, Sequence[Record]]) -> Sequence[Record]:
-    """Return the records of ERM on a GNN under a budget; unchanged presets come first."""
-    plain = sorted(groups.items(), key=lambda pair: str(pair[0][KEY.index("preset")]))
-    found = (some for key, some in plain if key[0] == "erm" and key[1] in (PLAIN_GNN, GNN))
-    return next((some for some in found if some[0].get("budget") == budget), [])
+    """Return the records of plain ERM on a GNN under a budget, without runs that took over inputs of GOODFormer.
+
+    Of several rows, that with the fewest changes of the preset ``default`` counts.
+    """
+    borrowed = [path.partition(".")[2] for path in SHARED]
+    found: dict[int, Sequence[Record]] = {}
+    for key, some in groups.items():
+        named = dict(zip(KEY, key, strict=True))
+        preset, *changes = str(named["preset"]).split(", ")
+        own = preset == "default" and all("=" in one and one.partition("=")[0] not in borrowed for one in changes)
+        if own and named["method"] == "erm" and named["model"] in (PLAIN_GNN, GNN) and named["budget"] == budget:
+            found.setdefault(len(changes), some)
+    return found[min(found)] if found else []
 
 
 def _cost(records: Sequence[Record], baseline: Sequence[Record]) -> Cell:

@@ -193,7 +193,8 @@ def ranked(cells: Sequence[Cell], chance: float | None = None, lowest: bool = Fa
     """Return the cells of a column with the best and the second best marked; equal cells share a rank.
 
     A column is marked only if all its numbers had the same chance, that is, if ``given`` is the same for all: the best
-    of unequal rows shows what they were given, not which of them is better.
+    of unequal rows shows what they were given, not which of them is better. For the same reason no cell is marked
+    beside a row that was not run, is incomplete or failed: it could still be the best.
 
     Args:
         cells: A column.
@@ -201,7 +202,8 @@ def ranked(cells: Sequence[Cell], chance: float | None = None, lowest: bool = Fa
         lowest: Whether the lowest values are the best.
     """
     known = [cell for cell in cells if cell.value is not None]
-    if len({cell.given for cell in known}) > 1:
+    missing = any(cell.value is None and cell.text != ABSENT for cell in cells)
+    if missing or len({cell.given for cell in known}) > 1:
         return list(cells)
     best = sorted({float(cell.text) for cell in known}, reverse=not lowest)[:2] if len(known) > 1 else []
     return [

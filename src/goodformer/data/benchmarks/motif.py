@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from goodformer.data.benchmark import HALVED, Benchmark
-from goodformer.data.benchmarks.sizes import good_sizes
+from goodformer.data.benchmarks.sizes import good_sizes, sp_sizes
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GraphSet
 from goodformer.data.random import Draws
@@ -292,12 +292,6 @@ def _sp_bases() -> tuple[Templates, dict[str, list[list[int]]]]:
     large = [[*range(6, 12)], [first_ladder + 4 + i for i in range(20)], [first_wheel + 5 + i for i in range(20)]]
     choice = {split: large if split == "test" else small for split in SPLITS}
     return Templates.of([*trees, *ladders.values(), *wheels.values()]), choice
-
-
-def sp_sizes(graphs: int) -> dict[str, int]:
-    """Return the number of graphs of each split of SP-Motif."""
-    third = round(graphs / 3)
-    return {"train": graphs, "id_val": third, "id_test": third, "val": third, "test": 2 * third}
 
 
 def _sp_splits(bias: float, larger: bool, graphs: int, seed: int) -> dict[str, GraphSet]:

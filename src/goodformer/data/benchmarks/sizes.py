@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def good_sizes(shift: str, graphs: int) -> dict[str, int]:
     """Return the number of graphs of each split of GOOD-Motif."""
@@ -12,3 +15,20 @@ def good_sizes(shift: str, graphs: int) -> dict[str, int]:
         outside = inside = round(0.1 * graphs)
     train = graphs - 2 * outside - 2 * inside
     return {"train": train, "id_val": inside, "id_test": inside, "val": outside, "test": outside}
+
+
+def sp_sizes(graphs: int) -> dict[str, int]:
+    """Return the number of graphs of each split of SP-Motif."""
+    third = round(graphs / 3)
+    return {"train": graphs, "id_val": third, "id_test": third, "val": third, "test": 2 * third}
+
+
+def generated_sizes(dataset: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the number of graphs of each split of a generated benchmark, None for other data.
+
+    Args:
+        dataset: All settings of a data set, with its name.
+    """
+    if dataset.get("name") == "good-motif":
+        return good_sizes(dataset["shift"], dataset["graphs"])
+    return sp_sizes(dataset["graphs"]) if dataset.get("name") == "sp-motif" else None
