@@ -42,6 +42,10 @@ def test_ours_stands_beside_controls_with_the_same_chance_and_no_number_of_the_p
         lines = [line("goodformer", seed, 0.9 + seed / 100, 0.95), line(ERM_ALIKE, seed, 0.88 + seed / 100)]
         lines += [line("gsat alike", seed, 0.7, 0.3, "short")] if seed < 2 else []
         (tmp_path / f"seed-{seed}.jsonl").write_text("".join(lines), encoding="utf-8")
+    basis = headline.PLACES[0].dataset
+    measured = {"b": {"dataset": {**basis, "domain": "size"}, "precision_at_10": 0.75}}
+    measured["a"] = {"dataset": basis, "precision_at_10": 0.25}
+    (tmp_path / "inputs.json").write_text(json.dumps(measured))
     page = tmp_path / "page.md"
     page.write_text("<!-- headline: begin -->\n<!-- headline: end -->\n", encoding="utf-8")
     assert reproduce.write([tmp_path], page)
@@ -50,7 +54,7 @@ def test_ours_stands_beside_controls_with_the_same_chance_and_no_number_of_the_p
     few = "(2 of 3 seeds) | not run"
     assert [row for row in text.splitlines() if row.startswith("| GOOD")] == [
         f"| GOOD-Motif basis | 91.00 ±1.00 | 89.00 ±1.00 | 70.00 ±0.00 {few} | 93.57 | 18,000 | 3,000 | 5 |",
-        f"| GOOD-Motif basis | 0.950 ±0.000 | - | 0.300 ±0.000 {few} | 18,000 | 3,000 | 5 |",
+        f"| GOOD-Motif basis | 0.950 ±0.000 | - | 0.300 ±0.000 {few} | 0.250 | 18,000 | 3,000 | 5 |",
     ]
     for number in ("81.97", "0.698"):
         assert number not in text

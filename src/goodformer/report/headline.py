@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from goodformer import files
 from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.report.artefacts import CONCEPT, ERM_ALIKE, HIV, MOTIF, OTHERS, REDUCED, SHORT, SPURIOUS, compared
 from goodformer.report.compare import Comparison
@@ -30,6 +31,8 @@ CEILING = (
     "The ceiling is the share of OOD test graphs whose label is that of their motif. It is computed on all OOD test "
     "graphs; rows with 2,000 training graphs are tested on other, fewer ones and have none (-)."
 )
+INPUTS = "inputs.json"
+"""What the inputs alone find, in a folder of records."""
 METRIC_NAMES = {"ood_test": "OOD test accuracy, %", "precision_at_10": "Precision@10"}
 
 
@@ -79,10 +82,11 @@ def tables(sources: Sequence[Path]) -> list[Table]:
                 cells.append(Cell.mean(ceiling(place.comparison.settings) if place.budget == SHORT else None))
             else:
                 cells[1 + list(COLUMNS).index(ERM_ALIKE)] = Cell(ABSENT)  # ERM scores no edges, trained or not
+                cells.append(Cell(inputs_alone(place, sources)))
             size, epochs = (next((one[key] for one in known if one.get(key)), None) for key in ABOUT)
             graphs = (size, (generated_sizes(place.comparison.settings) or {}).get("test"))
             rows.append([*cells, *(Cell(ABSENT if one is None else f"{one:,}") for one in graphs), Cell.of(epochs)])
-        more = ["ceiling"] if metric == "ood_test" else []
+        more = ["ceiling"] if metric == "ood_test" else ["inputs alone"]
         made.append(Table([name, *COLUMNS.values(), *more, "training graphs", "OOD test graphs", "epochs"], rows))
     return made
 
@@ -124,6 +128,16 @@ def _interval(gap: SeedDifference, digits: int) -> str:
     if gap.low is None:
         return f"{gap.mean:+.{digits}f} (one seed)"
     return f"{gap.mean:+.{digits}f} [{gap.low:+.{digits}f}, {gap.high:+.{digits}f}]"
+
+
+def inputs_alone(place: Place, sources: Sequence[Path]) -> str:
+    """Return Precision@10 of the node inputs without any training, as ``python -m lab.inputs`` measured it."""
+    for source in sources:
+        if place.budget == SHORT and (source / INPUTS).is_file():
+            for measured in files.read_json(source / INPUTS).values():
+                if measured["dataset"] == place.dataset:
+                    return f"{measured['precision_at_10']:.3f}"
+    return ABSENT
 
 
 def _records(place: Place, row: str, found: Mapping[str, Record]) -> list[Record]:
