@@ -204,8 +204,8 @@ def test_a_preset_may_name_the_members_of_a_blend() -> None:
     usual, measured = (
         configure({"name": "esol"}, "blend", preset=name).method["others"] for name in ("molecules", "measured")
     )
-    assert "erm on dmpnn" in measured
-    assert "erm on dmpnn" not in usual
+    assert measured == ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties", "erm on dmpnn"]
+    assert usual == ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"]
     given = configure({"name": "esol"}, "blend", preset="measured", overrides=["method.others=[forest]"])
     assert given.method["others"] == ["forest"]
 

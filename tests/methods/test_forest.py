@@ -231,3 +231,10 @@ def test_the_size_of_leaves_suits_unseen_environments() -> None:
         method.learn(csr_matrix(counts), y[:, None], groups, 0, 1)
         nodes.append(len(method.grown.child))
     assert nodes[0] < nodes[1]  # larger leaves where environments are left out
+
+
+def test_a_target_without_labels_is_refused() -> None:
+    method = Forest(Fingerprint(FEATURES, table=64), Task("binary", 2, "rocauc"), trees=2)
+    y = np.array([[0.0, np.nan], [1.0, np.nan]])
+    with pytest.raises(InputError, match="target 2 has no label in training"):
+        method.learn(csr_matrix(np.ones((2, 64), np.float32)), y, np.zeros(2), 0, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from goodformer.methods import left_out
 from goodformer.methods.left_out import best_value, evenly, folds
 from goodformer.spec import Task
 
@@ -24,7 +25,7 @@ def test_a_sample_has_as_many_of_each_class_as_possible() -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])
-def test_the_value_with_the_best_scores_on_unseen_environments_wins(kind: str) -> None:
+def test_the_value_with_the_best_scores_wins(kind: str) -> None:
     """Rows are the labels; a value of 2 returns them unchanged, and others spoil them more the farther they are."""
     random = np.random.default_rng(0)
     y = random.integers(0, 3 if kind == "multiclass" else 2, 300).astype(float)
@@ -44,3 +45,27 @@ def test_the_value_with_the_best_scores_on_unseen_environments_wins(kind: str) -
     assert best_value((1, 2, 3), fit, rows, [y], env, task, 0) == 2
     assert best_value((3, 4, 2), fit, rows, [y], env, task, 0) == 2
     assert best_value((3, 4, 2), fit, rows, [np.zeros(300)], env, task, 0) == 4  # no score: the middle one
+
+
+def test_whole_environments_are_left_out_of_a_sample_of_the_fullest_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a fit has seen says which environments and targets it was given."""
+    monkeypatch.setattr(left_out, "SAMPLE", 100)
+    random = np.random.default_rng(0)
+    env = np.repeat(np.arange(10), 30)
+    targets = [random.integers(0, 2, 300).astype(float) for _ in range(4)]
+    targets[1][20:] = np.nan  # the emptiest one is not looked at
+    rows = np.stack((env, np.arange(300), *targets), 1)
+    seen: set[int] = set()
+
+    def fit(value: int, some: np.ndarray, labels: np.ndarray, more: float) -> object:
+        assert more == 3
+        seen.update(place for place in range(4) if np.array_equal(some[:, 2 + place], labels))
+
+        def score(held: np.ndarray) -> np.ndarray:
+            assert not set(held[:, 0]) & set(some[:, 0])
+            return held[:, 1]
+
+        return score
+
+    assert best_value((1, 2), fit, rows, targets, env, Task("binary", 4, "rocauc"), 0) == 1
+    assert seen == {0, 2, 3}

@@ -43,8 +43,8 @@ def test_ours_stands_beside_controls_with_the_same_chance_and_no_number_of_the_p
         lines += [line("gsat alike", seed, 0.7, 0.3, "short")] if seed < 2 else []
         (tmp_path / f"seed-{seed}.jsonl").write_text("".join(lines), encoding="utf-8")
     basis = headline.PLACES[0].dataset
-    measured = {"b": {"dataset": {**basis, "domain": "size"}, "precision_at_10": 0.75}}
-    measured["a"] = {"dataset": basis, "precision_at_10": 0.25}
+    measured = {"b": {"dataset": {**basis, "domain": "size"}, "precision_at_10": 0.75, "inputs": "cycle_walks:6"}}
+    measured["a"] = {"dataset": basis, "precision_at_10": 0.25, "inputs": "cycle_walks:6"}
     (tmp_path / "inputs.json").write_text(json.dumps(measured))
     page = tmp_path / "page.md"
     page.write_text("<!-- headline: begin -->\n<!-- headline: end -->\n", encoding="utf-8")

@@ -29,7 +29,7 @@ Standardise = Annotated[
         metavar="HOW", help="Molecules: none (as they are), parent (largest fragment, neutral) or tautomer (canonical)."
     ),
 ]
-Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in upper or lower case.")]
+Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules; case does not matter.")]
 SmilesAsTrained = Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")]
 Model = Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")]
 Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]

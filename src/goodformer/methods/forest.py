@@ -11,6 +11,7 @@ from pydantic import Field
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from goodformer.errors import InputError
 from goodformer.methods.counts import Array, CountMethod
 from goodformer.methods.left_out import best_value
 from goodformer.models.base import GraphModel
@@ -30,7 +31,8 @@ class Forest(CountMethod):
     target has a forest of its own, grown from the graphs whose label is known. For measured targets, trees hold the
     mean standardised value of their leaves, whose mean over the trees is the prediction. Contributions of columns are
     the exact decomposition of p along the decision paths (`goodformer.nn.trees.Trees.contributions`). Without a given
-    size of leaves, cross-validation that leaves out whole training environments chooses it.
+    size of leaves, cross-validation that leaves out whole training environments chooses it, on at most 5,000 graphs; it
+    is not scaled to all of them.
 
     Paper: Breiman, "Random Forests", 2001; on Morgan fingerprints: Svetnik et al., 2003.
     """
@@ -99,6 +101,8 @@ class Forest(CountMethod):
         min_leaf = self.min_leaf or best_value(LEAVES, scorer, rows, targets, env, self.task, seed)
         for place, target in enumerate(targets):
             known = np.flatnonzero(~np.isnan(target))
+            if not len(known):
+                raise InputError(f"target {place + 1} has no label in training; remove it, or choose another split.")
             some = rows if len(known) == len(rows) else rows[known]
             labels = target[known] if self.task.measured else target[known].astype(int)
             forest = self._sklearn(self.trees, min_leaf, seed + place, threads).fit(some, labels)

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from goodformer.methods.counts import Array
 from goodformer.spec import Task
 
-Array = NDArray[Any]
 Value = TypeVar("Value", int, float)
 Fit = Callable[[Value, Any, Array, float], Callable[[Any], Array]]
 """Fits to rows (G, F) and labels (G,) with a value of the setting; returns what scores rows. The last argument is how

@@ -135,7 +135,8 @@ def inputs_alone(place: Place, sources: Sequence[Path]) -> str:
     for source in sources:
         if place.budget == SHORT and (source / INPUTS).is_file():
             for measured in files.read_json(source / INPUTS).values():
-                if measured["dataset"] == place.dataset:
+                same = [measured["inputs"]] == place.comparison.configs[OURS, 0].model["inputs"]
+                if same and measured["dataset"] == place.dataset:
                     return f"{measured['precision_at_10']:.3f}"
     return ABSENT
 

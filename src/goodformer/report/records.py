@@ -76,15 +76,17 @@ def known_records(
     """Return records by id, from files and folders of records and from the folders of finished runs, which win.
 
     A configuration without a record gets that of a run with the same results, see `RunConfig.result_id`. The record of
-    a blend counts only if its members would be the same runs today, because its own settings name only their presets.
+    a blend in a file counts only if its members would be the same runs today, because its own settings name only their
+    presets.
     """
     configs = list(configs)
     runs = [] if root is None else finished(configs, root)
-    found = records_by_id(sources) | {run.config.id: run.summary for run in runs if run.summary}
+    found = records_by_id(sources)
     for config in (one for one in configs if one.id in found and is_blend(one)):
         members = [str(member.get("run")).rpartition("-")[2] for member in found[config.id].get("members", ())]
         if members != [member.id for member in member_configs(config)]:
             del found[config.id]
+    found |= {run.config.id: run.summary for run in runs if run.summary}
     if lacking := [one for one in configs if one.id not in found and one.method["name"] in AT_ONCE]:
         alike = {
             RunConfig.from_dict(record["config"]).result_id: record

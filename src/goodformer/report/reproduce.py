@@ -349,7 +349,7 @@ def chance_remark(tables: Sequence[Mapping[str, Any]]) -> str:
         return ""
     if guessed == points:
         return f"{VERSIONS[THEIRS]} is at chance under this budget; nothing about sensitivity follows."
-    return f"{guessed} of {points} points are at chance, within the 95 % interval of guessing on so few graphs."
+    return f"{guessed} of {points} points are at chance, within the 95 % interval of guessing on the test graphs."
 
 
 def unrecorded(tables: Sequence[Mapping[str, Any]]) -> list[str]:

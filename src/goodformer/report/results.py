@@ -208,8 +208,9 @@ def _baseline(budget: str, groups: Mapping[Key, Sequence[Record]]) -> Sequence[R
     found: dict[int, Sequence[Record]] = {}
     for key, some in groups.items():
         named = dict(zip(KEY, key, strict=True))
-        preset, *changes = str(named["preset"]).split(", ")
-        own = preset == "default" and all("=" in one and one.partition("=")[0] not in borrowed for one in changes)
+        changes = _changes(some[0])
+        plain = all("=" in one and one.partition("=")[0] not in borrowed for one in changes)
+        own = plain and some[0].get("preset") == "default"
         if own and named["method"] == "erm" and named["model"] in (PLAIN_GNN, GNN) and named["budget"] == budget:
             found.setdefault(len(changes), some)
     return found[min(found)] if found else []

@@ -191,10 +191,9 @@ class Measured:
     row: str
     records: Sequence[Record]
 
-    @property
-    def whole(self) -> bool:
-        """Whether all seeds are recorded."""
-        return len(self.records) >= SEEDS
+    def knows(self, metric: str) -> bool:
+        """Whether all seeds have a value of a metric; one that diverged has none."""
+        return self.mean(metric).known >= SEEDS
 
     @property
     def runs(self) -> str:
@@ -248,11 +247,11 @@ def _reported_text(metric: str, dataset: Mapping[str, Any], row: str) -> str:
     return Cell.mean(mean, std, METRICS[metric].digits).plain()
 
 
-def _untested(one: Measured) -> str:
+def _untested(one: Measured, metric: str) -> str:
     """Return why a figure does not decide a claim; empty if it does."""
     if one.comparison.budget != FULL:
         return f"budget {one.comparison.budget}"
-    return "" if one.whole else f"{len(one.records)} of {counted(SEEDS, 'seed')}"
+    return "" if one.knows(metric) else f"{one.mean(metric).known} of {counted(SEEDS, 'seed')}"
 
 
 # ------------------------------------------------------------------------------------------ kinds of claims
@@ -269,7 +268,7 @@ def number(evidence: Evidence, claim: Mapping[str, Any], data: str) -> Claim:
             mean = one.mean(metric)
             if mean.mean is None:
                 continue
-            text, reason, verdict = _text(metric, mean), _untested(one), NOT_TESTED
+            text, reason, verdict = _text(metric, mean), _untested(one, metric), NOT_TESTED
             rules = {rule: by_rule(metric, rule, one.records) for rule in SELECTION_NAMES}
             known = {
                 rule: mean.mean
@@ -317,11 +316,11 @@ def order(evidence: Evidence, claim: Mapping[str, Any], data: str, rivals: Seque
                 text += f"; not above {', '.join(titles[row] for row in reached)}" if reached else ""
             fewest = min(len(other.records) for other in known.values())
             runs = one.runs if fewest == SEEDS else f"{one.runs}; other rows at least {fewest}"
-            if reason := _untested(one):
+            if reason := _untested(one, metric):
                 return Finding(preset, text, runs, reason=reason)
-            if any(known[row].whole and not welch(mean, means[row]).undecided for row in reached):
+            missing = [row for row in rivals if not others[row].knows(metric)]
+            if any(row not in missing and not welch(mean, means[row]).undecided for row in reached):
                 return Finding(preset, text, runs, NOT_REPRODUCED, "")
-            missing = [row for row in rivals if not others[row].whole]
             if missing:
                 return Finding(preset, text, runs, reason=f"{len(missing)} of {len(rivals)} other rows incomplete")
             return Finding(preset, text, runs, NOT_DECIDED if reached else REPRODUCED, "")
@@ -362,9 +361,9 @@ def wide_range(evidence: Evidence, claim: Mapping[str, Any], data: str) -> Itera
                 above = [value for value, mean in known.items() if mean > level.mean]
                 numbers = ", ".join(f"{mean:.2f} at {value:g}" for value, mean in known.items())
                 text = f"above for {len(above)} of {counted(len(known), 'value')}: {numbers}; {title} {level.mean:.2f}"
-                fewest = min((tried[value] for value in known), key=lambda one: len(one.records))
+                fewest = min((tried[value] for value in known), key=lambda one: one.mean(metric).known)
                 missing = "" if len(known) == len(values) else f"{len(known)} of {len(values)} values run"
-                if reason := _untested(fewest) or _untested(other) or missing:
+                if reason := _untested(fewest, metric) or _untested(other, metric) or missing:
                     return Finding(preset, text, fewest.runs, reason=reason)
                 unclear = [value for value in known if value not in above and welch(means[value], level).undecided]
                 enough, possible = len(above) >= ENOUGH, len(above) + len(unclear) >= ENOUGH
@@ -397,7 +396,7 @@ def ratio(evidence: Evidence, claim: Mapping[str, Any], data: str) -> Claim:
             found = mine.mean / other.mean
             text = f"{found:.1f} x ({mine.mean:.1f} s against {other.mean:.1f} s, one CPU core)"
             runs = f"{budget}, {counted(len(one.records), 'run')} against {len(base.records)} of {title}"
-            if one.whole and base.whole:
+            if one.knows(metric) and base.knows(metric):
                 return Finding(preset, text, runs, REPRODUCED if found <= limit else NOT_REPRODUCED, "")
             if shown.measured == NOT_RUN:
                 shown = Finding(preset, text, runs, reason=f"fewer than {SEEDS} runs of each")

@@ -1,5 +1,6 @@
 """Graphs of a user's own: SMILES, PyG graphs and networkx graphs."""
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -14,7 +15,7 @@ from torch_geometric.utils import to_networkx
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.data.readers.collection import Collection, both_directions, collect, known_column, pick
-from goodformer.data.readers.rows import Block, join
+from goodformer.data.readers.rows import Block, join, read_collection
 from goodformer.errors import InputError
 from goodformer.spec import Features, FeatureSpec
 
@@ -182,3 +183,12 @@ def test_the_column_of_smiles_is_found_in_any_case_unless_two_fit() -> None:
         known_column("smiles", ["SMILES", "Smiles"], "a.csv", molecules=True)
     with pytest.raises(InputError, match="did you mean 'SMILES'"):
         known_column("smiles", ["name", "SMILES"], "a.csv")
+
+
+def test_json_lines_and_further_separators_find_it_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"SMILES": "CC"}\n{"SMILES": "CCO"}\n')
+    (tmp_path / "a.csv").write_text("Smiles;dose, mg\nCC;1\n")
+    for name, count in (("a.jsonl", 2), ("a.csv", 1)):
+        collection, columns = read_collection(tmp_path / name)
+        assert len(collection) == count
+        assert "dose, mg" in columns or name == "a.jsonl"

@@ -179,3 +179,12 @@ def test_separate_files_are_compared_before_training(tmp_path: Path) -> None:
     assert report["rejected"][0]["file"] == "test.csv"
     again = load_table(found["train"], target="active", split=f"file:{out}", val=found["val"], test=found["test"]).split
     assert torch.equal(again.part, Split.load(out).part)
+
+
+def test_separate_files_may_write_the_column_of_smiles_in_another_case(tmp_path: Path) -> None:
+    given = files(tmp_path)
+    given["test"].write_text(given["test"].read_text().replace("smiles,", "SMILES,", 1))
+    table = load_table(given["train"], target="active", val=given["val"], test=given["test"])
+    columns = table.rows.columns
+    assert "SMILES" not in columns
+    assert None not in columns["smiles"]

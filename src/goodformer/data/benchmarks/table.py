@@ -21,7 +21,7 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.digest import FILE, digest
 from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
-from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick
+from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick, same_column
 from goodformer.data.readers.labels import Labels, TaskChoice, read_labels
 from goodformer.data.readers.rows import read_collection, reading_notes
 from goodformer.data.readers.values import counted
@@ -204,6 +204,9 @@ def read_rows(
         check_readable(collection, file)
         for name in needed:
             known_column(name, read, str(file))
+        given, first = same_column(smiles, read), same_column(smiles, columns)
+        if given and first:  # in training it may have another case
+            read[first] = read.pop(given)
         names = read if part == "train" else columns
         for name in names:  # a column that only training has is empty elsewhere
             columns.setdefault(name, []).extend(read.get(name, [None] * collection.count))

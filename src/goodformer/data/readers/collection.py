@@ -323,6 +323,13 @@ def pick(columns: Mapping[str, list[Any]], names: Iterable[str], where: str) -> 
     return {name: columns[known_column(name, columns, where)] for name in names}
 
 
+def same_column(name: str, columns: Iterable[str]) -> str | None:
+    """Return the column of that name, or the only one that differs from it in upper and lower case; None if none."""
+    there = list(columns)
+    same = [known for known in there if known.lower() == name.lower()]
+    return name if name in there else same[0] if len(same) == 1 else None
+
+
 def known_column(name: str, columns: Iterable[str], where: str, molecules: bool = False) -> str:
     """Return the name if there is such a column.
 
@@ -332,9 +339,8 @@ def known_column(name: str, columns: Iterable[str], where: str, molecules: bool 
     there = list(columns)
     if name in there:
         return name
-    same = [known for known in there if known.lower() == name.lower()]
-    if molecules and len(same) == 1:
-        return same[0]
+    if molecules and (same := same_column(name, there)):
+        return same
     lower = {known.lower(): known for known in there}
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from goodformer.data.molecule import Rejected
-from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles
+from goodformer.data.readers.collection import Collection, Columns, from_data, from_smiles, same_column
 from goodformer.data.readers.json_lines import NotJson, check_keys, columns_of, graph_of, names_of, read_lines
 from goodformer.data.readers.values import plain_of, text_of
 from goodformer.errors import InputError
@@ -60,9 +60,9 @@ def survey(path: Path, smiles: str) -> Survey:
             if plain_of(value) is not None:
                 large = isinstance(value, int) and not -LARGEST <= value < LARGEST
                 kinds[name].add(str if large else type(value))
-    molecules = smiles in kinds and not graphs
+    column = None if graphs else same_column(smiles, kinds)
     common = {name: _common(found) for name, found in kinds.items()}
-    return Survey(path, common, smiles if molecules else None, named)
+    return Survey(path, common, column, named)
 
 
 def columns(lines: Lines, known: Survey) -> Columns:

@@ -107,7 +107,7 @@ def _delimiter(path: Path, wanted: str) -> str:
         line = next(lines_of(file, path), "")
     usual = TABLES[form_of(path)]
     headers = {one: next(_rows([line], one, path, strict=False), (0, []))[1] for one in (usual, *SEPARATORS)}
-    having = [one for one, names in headers.items() if wanted in names]
+    having = [one for one, names in headers.items() if wanted.lower() in map(str.lower, names)]
     cutting = [one for one, names in headers.items() if len(names) > 1]
     return (having or cutting or [usual])[0]
 
