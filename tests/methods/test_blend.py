@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize_scalar
 
 from goodformer.config.members import blend_of
 from goodformer.config.presets import configure, default_model, member_configs, member_name, presets
 from goodformer.config.run import RunConfig
-from goodformer.engine.blend import EQUAL, combine, mixture_weights
+from goodformer.engine.blend import EQUAL, best_shift, combine, mixture_weights
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.base import edge_gradients, predicted_direction
@@ -151,6 +152,33 @@ def test_weights_maximise_the_likelihood_and_stay_near_equal_with_few_labels() -
     prior = torch.tensor([0.25, 0.25, 0.5], dtype=torch.double)
     same = mixture_weights(torch.full((3, 9), 0.7, dtype=torch.double), prior)
     assert same.tolist() == pytest.approx(prior.tolist(), abs=1e-6)
+
+
+def test_a_shift_minimises_the_loss_of_its_target_with_a_belief_in_none() -> None:
+    draw = np.random.default_rng(0)
+    z, y = draw.normal(2, 1, (60, 2)), (draw.random((60, 2)) < 0.2).astype(float)
+    y[5:, 1] = np.nan
+    found = best_shift(torch.from_numpy(z), torch.from_numpy(y))
+    for target in range(2):
+        some = ~np.isnan(y[:, target])
+
+        def objective(b: float, z: np.ndarray = z[some, target], y: np.ndarray = y[some, target]) -> float:
+            return float((np.logaddexp(0, z + b) - y * (z + b)).sum() + b * b / 2)
+
+        assert float(found[target]) == pytest.approx(minimize_scalar(objective).x, abs=1e-6)
+
+
+@torch.no_grad()
+def test_shifts_reach_the_probabilities_and_older_weights_have_none() -> None:
+    made, data = blend("binary"), labelled(TASKS["binary"])
+    older = {name: value for name, value in made.state_dict().items() if name != "shifts"}
+    before = made(data)
+    made.shifts.copy_(torch.tensor([[0.5], [-1.0], [2.0]]))
+    z = torch.stack([part(data).double() for part in made.parts]) / made.temperatures[:, None, None]
+    p = ((z + made.shifts[:, None]).sigmoid() * made.weights[:, None, None]).sum(0)
+    torch.testing.assert_close(made(data).double().sigmoid(), p, atol=1e-6, rtol=0)
+    made.load_state_dict(older)
+    assert torch.equal(made(data), before)
 
 
 def test_too_few_labels_leave_members_equal() -> None:

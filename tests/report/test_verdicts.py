@@ -172,8 +172,8 @@ def test_an_order_needs_all_rows_and_fails_by_one() -> None:
     assert order(*ours, *three("exphormer", [0.99] * 3)).verdict == NOT_REPRODUCED  # GraphGPS is not needed any more
     assert order(*ours, *three("exphormer", [0.8] * 3)).verdict == NOT_TESTED
     diverged = three("exphormer", [0.99] * 3)
-    for record in diverged[1:]:
-        record["ood_test"] = None
+    for lost in diverged[1:]:
+        lost["ood_test"] = None
     assert order(*ours, *low, *diverged).verdict == NOT_TESTED  # one value does not refute
     half = order(*ours, *low)
     assert half.words == "not tested (1 of 2 other rows incomplete)"

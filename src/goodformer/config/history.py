@@ -46,6 +46,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("method", "dir"): {"generator": "network", "scorer": "mlp"},
     ("method", "ciga"): {"generator": "network", "scorer": "mlp"},
     ("method", "imold"): {"head": "linear"},
+    ("method", "blend"): {"shift": False},
 }
 """Settings added later, by part and name, with the value that stands for what was computed before."""
 

@@ -39,6 +39,8 @@ validation splits, judged on the other.
 ROUNDS = 500
 TEMPERATURES = 2.0 ** torch.arange(-2, 5.01, 0.125, dtype=torch.double)
 """Temperatures that are tried for each member."""
+NEWTON = 50
+"""Steps of at most 1 in which a shift is found."""
 FEWEST = 20
 """Validation labels below which members keep temperature 1 and equal weights."""
 
@@ -60,7 +62,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
     blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])
     ready = benchmark.with_encodings(blend.encodings)
-    combine(blend, ready.splits[RULES[config.training.selection] or "val"], size)
+    combine(blend, ready.splits[RULES[config.training.selection] or "val"], size, config.method["shift"])
 
     about = {"run": config.id, "epoch": 1, "dataset": config.dataset}
     described = file.model_copy(update={"about": about})
@@ -68,6 +70,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     last = Blend.join(task, [load_weights(one.weights(LAST))[0] for one in trained])
     last.weights.copy_(blend.weights)
     last.temperatures.copy_(blend.temperatures)
+    last.shifts.copy_(blend.shifts)
     save_weights(run.folder / LAST, described, last.state_dict())
 
     measured, kept = {}, {}
@@ -118,10 +121,11 @@ def member_run(run: Run, name: str) -> Run:
     return beside if beside.finished else Run(run.folder / MEMBERS / name)
 
 
-def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256) -> None:
+def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256, shift: bool = False) -> None:
     """Learn the temperature of each member from labelled graphs, then the weights; too few labels leave both alone.
 
-    Without labels every method would have the same weight, shared by its members.
+    With ``shift``, log-odds of binary targets are also shifted: a forest that weighs classes equally overstates rare
+    ones. Without labels every method would have the same weight, shared by its members.
     """
     if not len(graphs):
         return
@@ -136,10 +140,27 @@ def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256) -> None:
         blend.weights.copy_(mean_weights(logits, standardised(blend.task, labels), prior))
         return
     for place, z in enumerate(logits):
-        risks = [float(mean_loss(blend.task, z / t, labels)) for t in TEMPERATURES]
-        blend.temperatures[place] = TEMPERATURES[risks.index(min(risks))]
-    scaled = logits / blend.temperatures[:, None, None]
-    blend.weights.copy_(mixture_weights(likelihoods(blend.task, scaled, labels), prior))
+        shifts = [best_shift(z / t, labels) if shift and blend.task.kind == "binary" else 0.0 for t in TEMPERATURES]
+        risks = [float(mean_loss(blend.task, z / t + b, labels)) for t, b in zip(TEMPERATURES, shifts, strict=True)]
+        best = risks.index(min(risks))
+        blend.temperatures[place], blend.shifts[place] = TEMPERATURES[best], shifts[best]
+    blend.weights.copy_(mixture_weights(likelihoods(blend.task, blend.scaled(list(logits)), labels), prior))
+
+
+def best_shift(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the b of each target (C,) that minimises sum_l loss(logits + b, y) + b^2 / 2, by Newton's method.
+
+    Args:
+        logits: Log-odds (B, C).
+        y: Binary labels (B, C), NaN for missing ones.
+    """
+    known = ~y.isnan()
+    b = torch.zeros(logits.shape[1], dtype=logits.dtype)
+    for _ in range(NEWTON):
+        p = (logits + b).sigmoid() * known
+        slope = (p - y.nan_to_num() * known).sum(0) + b
+        b = b - (slope / ((p * (1 - p)).sum(0) + 1)).clamp(-1, 1)
+    return b
 
 
 def likelihoods(task: Task, logits: Tensor, y: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import torch
 from pydantic import Field
@@ -24,15 +24,16 @@ LEVEL = 1e-6
 
 
 class Blend(Method):
-    """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k.
+    """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k, plus b_k.
 
-    For measured targets, the weighted mean is that of the members' values and t_k is 1.
+    For measured targets, the weighted mean is that of the members' values, t_k is 1 and b_k is 0. Only log-odds of
+    binary targets are shifted, each target by its own b_k.
 
     Members are runs of one method with different seeds, and one run of each other method or preset. Each is trained on
-    its own; temperatures t_k and weights w_k (positive, with sum 1) are then learnt from validation graphs. The score
-    of an edge is the weighted mean of the members' scores, standardised within each graph; members that score no edges
-    are scored by their gradients, unless all are such. The embedding holds those of all members at unit length, times
-    sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a domain signal.
+    its own; temperatures t_k, shifts b_k and weights w_k (positive, with sum 1) are then learnt from validation graphs.
+    The score of an edge is the weighted mean of the members' scores, standardised within each graph; members that score
+    no edges are scored by their gradients, unless all are such. The embedding holds those of all members at unit length,
+    times sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a domain signal.
 
     Paper: Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles", 2017.
     Differs from the paper: weights and temperatures are learnt instead of equal, and there is no adversarial training.
@@ -41,6 +42,7 @@ class Blend(Method):
         parts: The members.
         weights: w_k, (M,).
         temperatures: t_k, (M,).
+        shifts: b_k, (M, C).
     """
 
     in_words = (
@@ -51,6 +53,7 @@ class Blend(Method):
     tasks = ALL_TASKS
     weights: Tensor
     temperatures: Tensor
+    shifts: Tensor
 
     def __init__(  # builds the members that share a model; `join` adds others, which have models of their own
         self,
@@ -75,6 +78,9 @@ class Blend(Method):
             Computed("goodformer.methods.members:check_settings"),
             Field(description="Settings of that method other than its defaults, each name=value."),
         ] = [],  # noqa: B006 - never changed
+        shift: Annotated[
+            bool, Field(description="Whether the log-odds of each member are shifted, too; used when it is trained.")
+        ] = False,
     ) -> None:
         nn.Module.__init__(self)
         self.task = task
@@ -98,6 +104,12 @@ class Blend(Method):
         self.__dict__["model"] = parts[0].model  # not a submodule, so that saved weights hold it once
         self.register_buffer("weights", torch.full((len(parts),), 1 / len(parts), dtype=torch.double))
         self.register_buffer("temperatures", torch.ones(len(parts), dtype=torch.double))
+        self.register_buffer("shifts", torch.zeros(len(parts), self.task.outputs, dtype=torch.double))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Read weights, also those of earlier versions, which shifted nothing."""
+        state_dict.setdefault(f"{prefix}shifts", torch.zeros_like(self.shifts))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     @property
     def encodings(self) -> tuple[str, ...]:
@@ -161,12 +173,17 @@ class Blend(Method):
         """Return the parameters that the members update."""
         return [parameter for part in self._members for parameter in part.trainable(epoch)]
 
+    def scaled(self, logits: Sequence[Tensor]) -> Tensor:
+        """Return the members' logits with their temperatures and shifts (M, B, C)."""
+        z = torch.stack([one.double() for one in logits])
+        return z / self.temperatures[:, None, None] + self.shifts[:, None, :]
+
     def mix(self, logits: Sequence[Tensor]) -> Tensor:
         """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms.
 
         Of measured targets it is the weighted mean of the members' values.
         """
-        z = torch.stack([one.double() for one in logits]) / self.temperatures[:, None, None]  # (M, B, C)
+        z = self.scaled(logits)  # (M, B, C)
         share = self.weights.log()[:, None, None]
 
         def log_mean(logs: Tensor) -> Tensor:
@@ -184,7 +201,7 @@ class Blend(Method):
         With several binary targets it is the mean over the targets. For measured targets it is that of the members'
         values, in the units of `Task.units`.
         """
-        p = link(self.task, torch.stack(tuple(logits)).double() / self.temperatures[:, None, None])  # (M, B, C)
+        p = link(self.task, self.scaled(logits))  # (M, B, C)
         w = self.weights[:, None, None]
         mean = (w * p).sum(0)
         deviation = (w * (p - mean).square()).sum(0).sqrt()  # (B, C)
