@@ -1,4 +1,4 @@
-"""Training of a blend: its members one after the other, then the temperatures and weights that combine them."""
+"""Training of a blend: its members one after the other, then what combines them."""
 
 from __future__ import annotations
 
