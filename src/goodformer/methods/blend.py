@@ -32,8 +32,9 @@ class Blend(Method):
     Members are runs of one method with different seeds, and one run of each other method or preset. Each is trained on
     its own; temperatures t_k, shifts b_k and weights w_k (positive, with sum 1) are then learnt from validation graphs.
     The score of an edge is the weighted mean of the members' scores, standardised within each graph; members that score
-    no edges are scored by their gradients, unless all are such. The embedding holds those of all members, at unit length
-    and times sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a domain signal.
+    no edges are scored by their gradients, unless all are such. The embedding holds those of all members, at unit
+    length and times sqrt(w_k), so that squared distances are weighted means. The standard deviation of the p_k is a
+    domain signal.
 
     Paper: Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles", 2017.
     Differs from the paper: weights, temperatures and shifts are learnt, and there is no adversarial training.
