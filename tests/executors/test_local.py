@@ -174,6 +174,9 @@ def test_what_a_record_holds_is_decided_by_settings_and_not_by_labels(tmp_path: 
     assert relabelled.id == cut.id
     assert not local.uncut(relabelled)
     assert local.uncut(configure({"name": "good-hiv"}, budget="compare"))  # no budget cuts its graphs
+    sentences = {"name": "good-sst2"}  # all graphs unless the setting says how many
+    assert local.uncut(configure(sentences, budget="compare"))
+    assert not local.uncut(configure({**sentences, "graphs": 100}, budget="compare"))
     said = [local.command(tmp_path, tmp_path, 1, every) for every in (True, False)]
     assert ["--test-chosen" in words for words in said] == [False, True]
 

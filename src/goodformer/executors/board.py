@@ -49,7 +49,10 @@ def uncut(config: RunConfig) -> bool:
     Settings decide, not the label of a budget: runs with one id have records with the same content.
     """
     graphs = PARTS["dataset"].settings(config.dataset["name"]).get("graphs")
-    return graphs is None or bool(config.dataset["graphs"] >= graphs.default)
+    wanted = None if graphs is None else config.dataset["graphs"]
+    if graphs is None or wanted is None:  # no such setting, or all graphs
+        return True
+    return graphs.default is not None and bool(wanted >= graphs.default)
 
 
 class Board:
