@@ -1,7 +1,7 @@
 """Chemprop on BACE, BBBP, ESOL and Lipophilicity: scaffold splits of this package, chemprop's default settings.
 
     python -m benchmarks.chemprop esol lipophilicity --seeds 3
-    python -m benchmarks.chemprop bace bbbp --splits 5
+    python -m benchmarks.chemprop bace --splits 5
 
 Chemprop is an independent program and no dependency: install it in an environment of its own (``pip install
 "chemprop>=2.3,<2.4"``) and put its ``bin`` folder on the PATH, or give ``--chemprop FILE``. It trains on the training
@@ -11,7 +11,7 @@ test are left out. The JSON file holds its predictions, their RMSE or ROC-AUC an
 The other side of the comparison is
 
     goodformer compare --dataset esol --methods forest,linear,goodformer:measured,blend:measured --budget full
-    goodformer compare --suite molecules --methods forest,linear,blend:molecules --budget full
+    goodformer compare --dataset bace --methods forest,linear,blend:molecules --budget full --seeds 1
 """
 
 from __future__ import annotations
