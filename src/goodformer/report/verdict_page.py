@@ -21,7 +21,7 @@ APART = (
 )
 CAUSES = (
     "Both versions are our own implementations, and an error of ours can be the cause.",
-    "GOOD-Motif is generated anew with the published recipe, and SP-Motif as described by its authors: other graphs of "
+    "GOOD-Motif is generated here by the published recipe, and SP-Motif as described by its authors: other graphs of "
     "the same distribution than those of the paper.",
     "The paper does not state all settings; where it is silent, ours come from the published code or are our choice.",
 )
