@@ -62,6 +62,15 @@ class CountMethod(Method):
         counts, y, env = zip(*parts, strict=True)
         self.learn(vstack(counts, "csr"), np.concatenate(y), np.concatenate(env), seed, threads)
 
+    def targets(self, y: Array) -> list[Array]:
+        """Return the labels (G,) of each target: classes, binary labels or standardised values."""
+        if y.ndim == 1:
+            return [y.astype(int)]
+        if not self.task.measured:
+            return list(y.T)
+        pairs = zip(y.T, self.task.centre, self.task.scale, strict=True)
+        return [(values.astype(float) - mean) / deviation for values, mean, deviation in pairs]
+
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
         return self.logits(self.model.counts(batch))

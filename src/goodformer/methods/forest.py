@@ -86,11 +86,7 @@ class Forest(CountMethod):
 
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Choose the size of leaves, if it is not given, and grow the trees."""
-        rows, grown = counts.toarray(), []
-        targets = [y] if y.ndim == 1 else list(y.T)
-        if self.task.measured:
-            pairs = zip(targets, self.task.centre, self.task.scale, strict=True)
-            targets = [(target.astype(float) - mean) / deviation for target, mean, deviation in pairs]
+        rows, targets, grown = counts.toarray(), self.targets(y), []
 
         def scorer(min_leaf: int, some: Array, labels: Array, more: float) -> Callable[[Array], Array]:
             forest = self._sklearn(min(self.trees, CHOICE_TREES), min_leaf, seed, threads).fit(some, labels)

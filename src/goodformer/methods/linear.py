@@ -77,10 +77,7 @@ class Linear(CountMethod):
         centre, deviation = further.mean(0), further.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
         inputs = hstack((counts[:, :table].astype(float).log1p(), (further - centre) / scale), "csr")
-        targets = [y.astype(int)] if y.ndim == 1 else list(y.T)
-        if self.task.measured:
-            pairs = zip(targets, self.task.centre, self.task.scale, strict=True)
-            targets = [(target.astype(float) - mean) / deviation for target, mean, deviation in pairs]
+        targets = self.targets(y)
         strength = self.strength or best_value(STRENGTHS, self._scorer, inputs, targets, env, self.task, seed)
         fitted = []
         for target in targets:

@@ -188,10 +188,8 @@ def read_structures(
         return whole.rows.tolist(), whole
     if not model.molecular:
         raise InputError(f"{path} has no graphs; name the file that was predicted with --data FILE.")
-    try:
-        column = known_column(name, columns, str(path), True)
-    except InputError as error:
-        raise InputError(f"{str(error)[:-1]}, or the file that was predicted with --data FILE.") from None
+    otherwise = ", or the file that was predicted with --data FILE"
+    column = known_column(name, columns, str(path), True, otherwise)
     made = featurise([text_of(columns[column][row]) for row in rows], standardise=model.standardise)
     found = Collection(made.graphs, model.features, made.rows, len(rows), made.rejected, made.parsed)
     return [rows[place] for place in made.rows.tolist()], found

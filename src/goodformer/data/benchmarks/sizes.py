@@ -27,8 +27,11 @@ def generated_sizes(dataset: Mapping[str, Any]) -> dict[str, int] | None:
     """Return the number of graphs of each split of a generated benchmark, None for other data.
 
     Args:
-        dataset: All settings of a data set, with its name.
+        dataset: All settings of a data set, with its name; None is also returned if a record lacks those that decide.
     """
-    if dataset.get("name") == "good-motif":
-        return good_sizes(dataset["shift"], dataset["graphs"])
-    return sp_sizes(dataset["graphs"]) if dataset.get("name") == "sp-motif" else None
+    name, shift, graphs = (dataset.get(key) for key in ("name", "shift", "graphs"))
+    if graphs is None:
+        return None
+    if name == "good-motif" and shift is not None:
+        return good_sizes(shift, graphs)
+    return sp_sizes(graphs) if name == "sp-motif" else None

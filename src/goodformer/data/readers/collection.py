@@ -330,11 +330,11 @@ def same_column(name: str, columns: Iterable[str]) -> str | None:
     return name if name in there else same[0] if len(same) == 1 else None
 
 
-def known_column(name: str, columns: Iterable[str], where: str, molecules: bool = False) -> str:
+def known_column(name: str, columns: Iterable[str], where: str, molecules: bool = False, otherwise: str = "") -> str:
     """Return the name if there is such a column.
 
     ``molecules`` means that it should be the column of SMILES, which is also found in another case (``SMILES``) if only
-    one column has that name.
+    one column has that name. ``otherwise`` says what else the user can do if there is none.
     """
     there = list(columns)
     if name in there:
@@ -346,4 +346,4 @@ def known_column(name: str, columns: Iterable[str], where: str, molecules: bool 
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
     advice = f"; name the column of SMILES with {SMILES_OPTION}" if molecules or name == "smiles" else ""
-    raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}{advice}.")
+    raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}{advice}{otherwise}.")
