@@ -17,7 +17,8 @@ if keep and not keep_freed_memory():
     sys.exit(3)
 
 def step():
-    return sum(float(part.sum()) for part in [torch.ones(2_000_000) for _ in range(8)])  # 64 MB, freed at the end
+    parts = [torch.ones(2_000_000) for _ in range(8)] + [torch.ones(20_000_000)]  # 8 MB each and 80 MB
+    return sum(float(part.sum()) for part in parts)  # freed at the end
 
 step()
 step()
