@@ -63,7 +63,7 @@ def rows(name: str, split_seed: int) -> list[tuple[str, float, str]]:
     return found
 
 
-def write(path: Path, some: list[tuple[str, float, str]]) -> Path:
+def write_rows(path: Path, some: list[tuple[str, float, str]]) -> Path:
     """Write rows as a CSV file."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -76,15 +76,15 @@ def measure(program: str, name: str, split_seed: int, seed: int, folder: Path) -
     """Train chemprop with one seed on one split; return its predictions of OOD test, their score and its cost."""
     every, kind = rows(name, split_seed), SETS[name][2]
     test = [row for row in every if row[2] == "test"]
-    data, questions = write(folder / "data.csv", every), write(folder / "test.csv", test)
+    data, questions = write_rows(folder / "data.csv", every), write_rows(folder / "test.csv", test)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     common = ["--smiles-columns", "smiles", "--accelerator", "cpu", "--num-workers", "0"]
     train = [program, "train", "--data-path", data, "--target-columns", "y", "--splits-column", "split", *common]
-    _run([*train, "--task-type", kind, "--pytorch-seed", seed, "--output-dir", folder / "model"])
+    run_program([*train, "--task-type", kind, "--pytorch-seed", seed, "--output-dir", folder / "model"])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     weights = sorted((folder / "model").rglob("best*.pt"))[0]
     predict = [program, "predict", "--test-path", questions, "--model-paths", weights, *common]
-    _run([*predict, "--preds-path", folder / "answers.csv"])
+    run_program([*predict, "--preds-path", folder / "answers.csv"])
     with (folder / "answers.csv").open(encoding="utf-8") as file:
         answers = list(csv.DictReader(file))
     assert [row["smiles"] for row in answers] == [row[0] for row in test]
@@ -113,7 +113,7 @@ def place(entry: Mapping[str, Any]) -> tuple[str, int, int]:
     return entry["dataset"], entry["split_seed"], entry["seed"]
 
 
-def _run(words: list[Any]) -> None:
+def run_program(words: list[Any]) -> None:
     """Run a program with one thread; on failure print the end of what it wrote."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     done = subprocess.run(

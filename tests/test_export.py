@@ -14,7 +14,7 @@ import torch
 
 from goodformer import FittedModel, GraphClassifier, GraphRegressor, InputError, cli
 from goodformer.batch import Batch
-from goodformer.export import check_export, export_onnx, inputs
+from goodformer.export import check_export, export_folder, export_onnx, inputs
 from tests.apply.molecules import FITTED, molecules, untrained
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -136,3 +136,35 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
     model: Any = GraphClassifier("linear", split="random").fit(smiles, labels)
     with pytest.raises(InputError, match=r"does not end with .onnx"):
         export_onnx(model.model_, tmp_path / "model.pt")
+
+
+def test_a_folder_to_share_answers_the_same_and_holds_no_row(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    smiles, labels = molecules()
+    data, model, shared = tmp_path / "secret.csv", tmp_path / "model", tmp_path / "shared"
+    data.write_text("smiles,active\n" + "".join(f"{one},{y}\n" for one, y in zip(smiles, labels, strict=True)))
+    assert cli.run(["fit", str(data), "--target", "active", "--method", "linear", "-o", str(model), "--quiet"]) == 0
+    assert cli.run(["export", str(model), "--format", "folder", "-o", str(shared)]) == 0
+    assert {one.name for one in shared.iterdir()} == {
+        "model.json",
+        "weights.safetensors",
+        "sureness.json",
+        "sureness.safetensors",
+    }
+    content = b"".join(one.read_bytes() for one in shared.iterdir())
+    assert b"secret" not in content
+    assert not [one for one in smiles if len(one) > 4 and one.encode() in content]
+    with_rows, without = FittedModel.load(model), FittedModel.load(shared)
+    assert with_rows.training is not None
+    assert without.training is None
+    new = smiles[::7]
+    assert torch.equal(without.predict(new).probabilities, with_rows.predict(new).probabilities)
+    assert torch.equal(without.predict(new).domain_score, with_rows.predict(new).domain_score)
+    assert without.classes == with_rows.classes
+
+    capfd.readouterr()
+    assert cli.run(["export", str(model), "--format", "folder", "-o", str(shared)]) == 2
+    assert "name a new folder" in capfd.readouterr().err
+    assert cli.run(["export", str(model), "--format", "folder"]) == 2
+    assert "name it with -o" in capfd.readouterr().err
+    with pytest.raises(InputError, match="exists"):
+        export_folder(without, shared)

@@ -1,4 +1,4 @@
-"""Fitted models as ONNX files, for programs without Python or torch."""
+"""Fitted models for others: as ONNX files, for programs without Python or torch, and as folders without data."""
 
 from __future__ import annotations
 
@@ -111,6 +111,14 @@ def check_export(path: str | Path) -> None:
     except ImportError:
         raise InputError(INSTALL) from None
     files.check_writable(place)
+
+
+def export_folder(model: FittedModel, folder: str | Path) -> Path:
+    """Write a fitted model into a new folder, without rows of its data; `FittedModel.load` reads it."""
+    place = Path(folder)
+    if place.exists():
+        raise InputError(f"{place} exists; name a new folder, so that it holds no row of any data.")
+    return model.without_data().save(place)
 
 
 def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:

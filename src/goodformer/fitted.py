@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -248,6 +248,14 @@ class FittedModel:
             if self.uncertainty:
                 self.uncertainty.save(new, self.file.sha256)
         return place
+
+    def without_data(self) -> FittedModel:
+        """Return this model without its training rows and without the name of its data file; it predicts the same."""
+        bare = copy(self)
+        bare.training = None
+        about = {name: value for name, value in self.file.about.items() if name not in ("dataset", MEANING)}
+        bare.file = self.file.model_copy(update={"about": about})
+        return bare
 
     def to(self, device: str | torch.device) -> Self:
         """Move the weights to a device, where predictions are then computed.

@@ -22,5 +22,25 @@ def test_small_tables_get_more_epochs_and_a_shorter_average(
     assert made.perfect_patience == perfect
 
 
+@pytest.mark.parametrize(
+    ("method", "model", "preset", "epochs", "schedule"),
+    [
+        ("goodformer", None, "molecules", 40, "cosine"),
+        ("goodformer", None, "no-forest", 40, "cosine"),
+        ("blend", None, "no-forest", 40, "cosine"),
+        ("goodformer", None, "measured", 100, "cosine"),
+        ("erm", "dmpnn", "molecules", 40, "cosine"),
+        ("goodformer", None, "default", 100, "constant"),
+    ],
+)
+def test_a_preset_names_its_steps_also_for_presets_that_change_it(
+    method: str, model: str | None, preset: str, epochs: int, schedule: str
+) -> None:
+    """908 graphs in batches of 64: 15 steps an epoch, so 600 steps are 40 epochs."""
+    plain = configure(TABLE, method, model, preset)
+    made = plain.with_overrides(enough_training(range(908), plain)).training
+    assert (made.epochs, made.schedule) == (epochs, schedule)
+
+
 def test_epochs_of_the_user_leave_the_preset_alone() -> None:
     assert enough_training(range(249), configure(TABLE), {"training.epochs"}) == []

@@ -15,7 +15,7 @@ import yaml
 from goodformer import GraphClassifier, InputError, cli
 from goodformer.apply import tune as room
 from goodformer.apply.fit import OwnFile, Recipe, configure_fit
-from goodformer.config.presets import configure
+from goodformer.config.presets import configure, presets
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.config.search import read_preset, search_space, setting_names, value_of
 from goodformer.engine.run import train
@@ -45,9 +45,11 @@ def parabola(settings: Mapping[str, Any], report: room.Reporter, search: room.Se
     return score
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "blend"])
-def test_every_range_names_a_setting_and_holds_the_preset(method: str) -> None:
-    config = configure(DATA, method)
+@pytest.mark.parametrize(
+    ("method", "preset"), [(name, preset) for name in METHODS if name != "blend" for preset in presets(name)]
+)
+def test_every_range_names_a_setting_and_holds_the_preset(method: str, preset: str) -> None:
+    config = configure(DATA, method, preset=preset)
     space = search_space(config)
     assert space
     for name, one in space.items():
@@ -55,6 +57,15 @@ def test_every_range_names_a_setting_and_holds_the_preset(method: str) -> None:
         assert part == "training" or setting in setting_names(config, name)
         assert one.holds(value_of(config, name)), name
         config.with_overrides([f"{name}={json.dumps(one.choices[-1] if one.choices else one.high)}"])
+
+
+@pytest.mark.parametrize(
+    ("method", "preset", "fixed"),
+    [("goodformer", "paper", "method.budget_weight"), ("forest", "tuned", "method.min_leaf"), ("erm", "default", None)],
+)
+def test_what_a_preset_turns_off_stays_off(method: str, preset: str, fixed: str | None) -> None:
+    usual, own = search_space(configure(DATA, method)), search_space(configure(DATA, method, preset=preset))
+    assert set(usual) - set(own) == ({fixed} if fixed else set())
 
 
 def test_every_method_with_own_settings_is_in_the_file() -> None:

@@ -34,7 +34,7 @@ MOST_ATOMS = 400
 CAPTIONS = {
     "own": "found invariant subgraph",
     "contributions": "edges that add most to the prediction",
-    "mixed": "edges marked by all members",
+    "mixed": "edges with the highest mean score of all members",
     "post-hoc": "edges that matter to the prediction",
 }
 """What the chosen edges are, by the kind of their scores."""

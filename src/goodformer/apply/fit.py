@@ -16,7 +16,7 @@ from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
 from goodformer.config.members import split_overrides, with_members
-from goodformer.config.presets import configure, presets
+from goodformer.config.presets import configure, fit_steps, presets
 from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_assignment
 from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
@@ -51,8 +51,6 @@ CHEMPROP = ("erm", "dmpnn")
 """Method and model of chemprop's network, which has a preset for molecules, too."""
 STEPS = 3000
 """Training steps by default: on few graphs that is many epochs."""
-CODE_STEPS = {MOLECULES: 600, MEASURED: 1500}
-"""Training steps of these presets: codes of environments are learnt fast."""
 MOST_EPOCHS = 100
 LEAST_PATIENCE = 10
 PERFECT_EPOCHS, PERFECT_STEPS = 5, 80
@@ -353,7 +351,8 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
 
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. Presets with codes train for fewer steps and keep their decaying rate. A run also ends once the
+    that point. Presets that name their number of steps, such as those with codes of environments, which are learnt
+    fast, keep their decaying rate. A run also ends once the
     selection metric has been perfect for some time. Weights are averaged over at most one epoch, so that the average
     does not contain the first steps.
 
@@ -365,15 +364,14 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
     if config.training.epochs == 1 or "training.epochs" in given:
         return []
     steps = max(math.ceil(len(train) / config.training.batch_size), 1)
-    quick = config.preset in CODE_STEPS
-    wanted, least = (CODE_STEPS[config.preset], 3) if quick else (STEPS, 10)
-    epochs = min(max(math.ceil(wanted / steps), least), MOST_EPOCHS)
+    own = fit_steps(config)
+    epochs = min(max(math.ceil((own or STEPS) / steps), 3 if own else 10), MOST_EPOCHS)
     decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
     return [
         f"training.epochs={epochs}",
         f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
         f"training.perfect_patience={max(math.ceil(PERFECT_STEPS / steps), PERFECT_EPOCHS)}",
-        *([] if quick else ["training.schedule=constant"]),
+        *([] if own else ["training.schedule=constant"]),
         f"training.average_decay={decay:.4g}",
     ]
 

@@ -90,7 +90,7 @@ class Search:
         return configure_fit(loaded(self.source), self.source.dataset, recipe)
 
     def space(self) -> dict[str, Range]:
-        """Return what is varied: the ranges of method and model, without the settings that the user fixed."""
+        """Return what is varied: the ranges of method and model, without settings that the user or the preset fixed."""
         fixed = {line.partition("=")[0].strip() for line in self.overrides}
         space = {name: one for name, one in search_space(self.config()).items() if name not in fixed}
         if not space:
@@ -173,8 +173,7 @@ def tune(
     study, journal = open_study(search, folder / STUDY)
     with journal.lock:
         if not study.get_trials(deepcopy=False):  # the first trial is the preset itself
-            own = {name: value_of(config, name) for name in space}
-            study.enqueue_trial({name: value for name, value in own.items() if space[name].holds(value)})
+            study.enqueue_trial({name: value_of(config, name) for name in space})
     done = len(finished(study))
     if watch and done >= trials:
         watch(f"the search in {folder} has {counted(done, 'finished trial')}; to continue it, give a larger --trials.")

@@ -8,7 +8,7 @@ the benchmark and for that model on that benchmark (``benchmarks`` under the mod
 then the overrides. An override that names a data set, a model, a method, a preset or a budget, or that sets something
 of the data set, decides which layers there are, so it is read first. A blend has the presets and the default model of
 its members' method, whose settings are given like those of the method itself; what a preset says under ``blend`` are
-settings of the blend.
+settings of the blend. ``steps`` under ``fit`` is the number of training steps on a user's own data.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ def configure(
         own, rest = split_overrides(rest)
         lines = [f"method.{line}" for line in own.pop("settings", ())]
         of = own.pop("of", _blended())
-        for settings in reversed(_preset(of, choice["preset"])):
-            own = {**settings.get("blend", {}), **own}
+        own = {**_said(of, choice["preset"], "blend"), **own}
         chosen = (choice["model"], choice["preset"], choice["budget"])
         return blend_of(configure(given, of, *chosen, seed, [*lines, *rest]), **own)
     name = choice["model"] or default_model(method)
@@ -113,6 +112,13 @@ def configure(
     for line in rest:
         assign(tree, line)
     return RunConfig(**tree)
+
+
+def fit_steps(config: RunConfig) -> int | None:
+    """Return how many training steps `fit` gives the preset of a run; None for the usual number."""
+    method = config.method["of"] if is_blend(config) else config.method["name"]
+    steps: int | None = _said(method, config.preset, "fit").get("steps")
+    return steps
 
 
 def member_configs(config: RunConfig) -> list[RunConfig]:
@@ -181,6 +187,11 @@ def _preset(method: str, name: str) -> list[Tree]:
     check_name("preset", name, known)
     chosen: Tree = dict(known[name] or {})
     return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
+
+
+def _said(method: str, name: str, part: str) -> Tree:
+    """Return what a preset says under a key of its own, after what its bases say there."""
+    return {key: value for settings in _preset(method, name) for key, value in settings.get(part, {}).items()}
 
 
 def _settings(method: str) -> Tree:

@@ -92,8 +92,8 @@ class TrainingConfig(Checked):
     perfect_patience: int | None = Field(
         None,
         ge=1,
-        description="Stop after this many epochs with a perfect selection metric and a loss that hardly falls; null "
-        "never does.",
+        description="Stop after this many epochs with a perfect selection metric and a loss below 0.05; null never "
+        "stops for this reason.",
     )
     selection: Rule = Field(
         "ood_val", description="Epoch to report: best on OOD validation (ood_val), on ID validation (id_val), or last."

@@ -52,17 +52,21 @@ class Range:
 
 
 def search_space(config: RunConfig) -> dict[str, Range]:
-    """Return the range of each setting that a search varies, by names such as ``training.learning_rate``."""
+    """Return the range of each setting that a search varies, by names such as ``training.learning_rate``.
+
+    A setting whose value lies outside its range is left alone, so that a search can begin with the preset itself.
+    """
     method, model = config.method["name"], config.model["name"]
     if method == BLEND:
         raise InputError("a blend cannot be tuned; tune the method of its members, then fit with --members.")
     tree = read_settings("search")
     ranges = {**tree["models"].get(model, tree["models"][ANY]), **tree["methods"].get(method, {})}
-    return {
+    known = {
         name: Range(**{**one, "choices": tuple(one.get("choices", ()))})
         for name, one in ranges.items()
         if name.partition(".")[0] == "training" or name.partition(".")[2] in setting_names(config, name)
     }
+    return {name: one for name, one in known.items() if one.holds(value_of(config, name))}
 
 
 def setting_names(config: RunConfig, name: str) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
 from goodformer.errors import InputError
-from goodformer.report import headline, records
+from goodformer.report import headline, records, verdict_page
 from goodformer.report.artefacts import ARTEFACTS, FULL, REFERENCE, Artefact, Column, Contrast, TablePlan
 from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
@@ -512,7 +512,11 @@ def page(sources: Sequence[Path], images: Path) -> str:
 def write(sources: Sequence[Path] = (Path("results"),), target: Path = Path("docs/reproduce.md")) -> bool:
     """Write all artefacts between the markers of a page, or the short tables if the page has their markers."""
     text = target.read_text(encoding="utf-8") if target.is_file() else ""
-    short = {"headline": headline.markdown, "real": lambda sources: headline.real_table(sources).markdown()}
+    short = {
+        "claims": verdict_page.in_short,
+        "headline": headline.markdown,
+        "real": lambda sources: headline.real_table(sources).markdown(),
+    }
     found = [marker for marker in short if f"<!-- {marker}: begin -->" in text]
     if found:
         return any([insert(target, marker, short[marker](sources)) for marker in found])  # noqa: C419

@@ -48,7 +48,7 @@ def page(sources: Sequence[Path]) -> str:
     parts += ["## Summary", summary(found).markdown()]
     for one in found:
         parts += [f"## {one.title}", f"{one.place}. {one.says}", *claims(one)]
-    parts += [f"## {VERSIONS[OURS]}, apart", APART, ours_table(found).markdown(), "## Epoch by epoch", EPOCHS]
+    parts += [f"## {VERSIONS[OURS]}, separately", APART, ours_table(found).markdown(), "## Epoch by epoch", EPOCHS]
     return "\n\n".join([*parts, *epoch_tables(evidence)])
 
 
@@ -78,6 +78,14 @@ def summary(found: Sequence[Group]) -> Table:
             )
             rows.append([one.title, _version(version), *(counts[verdict] for verdict in VERDICTS)])
     return Table.of(["claims", "checked with", *VERDICTS], rows)
+
+
+def in_short(sources: Sequence[Path]) -> str:
+    """Return one sentence with the number of claims that have each verdict."""
+    found = groups(Evidence.read(sources))
+    counts = Counter(finding.verdict for one in found for claim in one.claims for finding in claim.findings)
+    known = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+    return f"Checks of the paper's claims so far: {', '.join(known)}; most lack full runs."
 
 
 def _version(name: str) -> str:
