@@ -18,6 +18,7 @@ from goodformer import files
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet, check_several
 from goodformer.data.readers.attributes import Attributes
+from goodformer.data.similarity import BITS
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, ModelFile, load_weights, save_weights
@@ -27,7 +28,6 @@ from goodformer.spec import REGRESSION, Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.observe import observe, observe_batch, sample
 from goodformer.uncertainty.training_rows import (
-    BITS,
     TRAINING,
     Neighbour,
     TrainingRows,

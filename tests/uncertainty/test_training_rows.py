@@ -12,9 +12,10 @@ from rdkit.Chem import rdFingerprintGenerator
 
 import goodformer as gf
 from goodformer.data.molecule import featurise
+from goodformer.data.similarity import BITS
 from goodformer.errors import InputError
 from goodformer.uncertainty import training_rows
-from goodformer.uncertainty.training_rows import BITS, COSINE, TANIMOTO, TrainingRows, label_words, packed_bits, unit
+from goodformer.uncertainty.training_rows import COSINE, TANIMOTO, TrainingRows, label_words, packed_bits, unit
 from tests.apply.molecules import molecules, untrained
 
 

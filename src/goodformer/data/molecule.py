@@ -32,6 +32,7 @@ from torch import Tensor
 
 from goodformer.data.cache import cached
 from goodformer.data.graphs import GIVEN, GraphSet, bounds
+from goodformer.data.similarity import BITS
 from goodformer.errors import InputError, check_name
 from goodformer.limits import LIMITS, VARIABLE, limit
 from goodformer.spec import Features, FeatureSpec
@@ -170,7 +171,7 @@ class Parsed:
         """Return RDKit's SMILES of each molecule with chirality; equal strings mean equal molecules."""
         return self._written("canonical", Chem.MolToSmiles)
 
-    def fingerprints(self, bits: int = 1024) -> npt.NDArray[np.bool_]:
+    def fingerprints(self, bits: int = BITS) -> npt.NDArray[np.bool_]:
         """Return Morgan fingerprints of radius 2 (G, bits)."""
         generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=bits)
         found = np.zeros((len(self), bits), dtype=bool)

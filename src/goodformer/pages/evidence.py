@@ -24,6 +24,7 @@ from torch_geometric.data import Data
 from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import Parsed
+from goodformer.data.similarity import tanimoto
 from goodformer.data.splits.descriptors import contents, named, structure
 from goodformer.data.splits.distance import separation
 from goodformer.engine import predictions
@@ -220,9 +221,9 @@ def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHB
         count: Number of neighbours.
     """
     molecular = one.bits is not None and train.bits is not None
-    if molecular:
-        mine, theirs = one.bits.astype(np.float32), train.bits.astype(np.float32)  # type: ignore[union-attr]
-    else:
+    mine: Any = one.bits
+    theirs: Any = train.bits
+    if not molecular:
         names = [name for name in train.described if name in one.described]
         theirs = np.stack([train.described[name] for name in names], 1)
         middle, spread = theirs.mean(0), np.maximum(theirs.std(0), 1e-9)
@@ -233,9 +234,7 @@ def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHB
     for start in range(0, len(mine), 500):
         some = mine[start : start + 500]
         if molecular:
-            shared = some @ theirs.T
-            either = some.sum(1)[:, None] + theirs.sum(1)[None] - shared
-            closeness = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+            closeness = tanimoto(some, theirs)
         else:
             squares = (some**2).sum(1)[:, None] + (theirs**2).sum(1)[None] - 2 * some @ theirs.T
             closeness = -np.sqrt(np.maximum(squares, 0))

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from goodformer.data.similarity import BITS
 from goodformer.engine.seeds import derive_seed
 from goodformer.engine.weights import read_tensors, write_tensors
 from goodformer.errors import InputError
@@ -30,8 +31,6 @@ TRAINING = "training.safetensors"
 """File of a fitted model that holds its training rows; a model works without it."""
 MOST = 100_000
 """Largest number of training rows that a model stores."""
-BITS = 2048
-"""Bits of the Morgan fingerprints, of radius 2."""
 TANIMOTO = f"Tanimoto similarity of Morgan fingerprints (radius 2, {BITS} bits)"
 COSINE = "cosine of the model's embeddings"
 REPAIR = "restore it from a copy, delete it, or fit the model again"

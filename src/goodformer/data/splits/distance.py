@@ -16,6 +16,7 @@ from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.values import percent
+from goodformer.data.similarity import tanimoto
 from goodformer.data.splits.descriptors import contents, structure
 from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import Split
@@ -84,11 +85,7 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
 
 def nearest_similarity(some: Bits, others: Bits) -> Floats:
     """Return the Tanimoto similarity of each fingerprint (Q, F) to the nearest of the others (T, F)."""
-    # Sums of zeros and ones are exact in float32, and a matrix product counts shared bits fastest.
-    mine, theirs = some.astype(np.float32), others.astype(np.float32)
-    shared = mine @ theirs.T  # (Q, T)
-    either = mine.sum(1)[:, None] + theirs.sum(1)[None] - shared
-    return np.where(either > 0, shared / np.maximum(either, 1), 1.0).max(1)  # two empty fingerprints are equal
+    return tanimoto(some, others).max(1)
 
 
 def separation(some: Floats, others: Floats, seed: int = 0) -> float | None:
