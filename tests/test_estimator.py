@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -12,13 +13,14 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 from torch_geometric.data import Data
 
-from goodformer import GraphClassifier, InputError
+from goodformer import GraphClassifier, GraphRegressor, InputError
 from goodformer.data import load_benchmark
 from goodformer.estimator import encode_labels
 from tests.apply.molecules import molecules
@@ -269,3 +271,50 @@ def test_explanations_are_written(fitted: GraphClassifier, tmp_path: Path) -> No
 def test_bad_input_gets_one_sentence(smiles: object, labels: list | int, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         GraphClassifier(**FAST).fit(smiles, labels)
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(3), np.int64(4)])
+def test_the_random_state_may_be_what_scikit_learn_accepts(random_state: Any) -> None:
+    smiles, labels = molecules()
+    model: Any = GraphClassifier("linear", split="random", random_state=random_state).fit(smiles, labels)
+    assert clone(model).get_params()["random_state"] is not None or random_state is None
+    assert model.score(smiles, labels) > 0.9
+
+
+def test_what_few_graphs_cannot_determine_is_a_warning() -> None:
+    smiles, labels = molecules()
+    with pytest.warns(UserWarning, match="no input is flagged as outside the domain"):
+        GraphClassifier("linear", split="random").fit(smiles[:60], labels[:60])
+
+
+def test_missing_labels_do_not_count_in_the_score() -> None:
+    smiles, labels = molecules()
+    one = np.array(labels, dtype=float)
+    both = np.stack([one, 1 - one], 1)
+    both[::3, 1] = np.nan
+    model: Any = GraphClassifier("linear", split="random").fit(smiles, both)
+    wrong = both.copy()
+    wrong[1::3, 1] = 1 - wrong[1::3, 1]  # half of the known labels of the second target
+    found = model.predict(smiles)
+    known = ~np.isnan(wrong[:, 1])
+    expected = ((found[:, 0] == wrong[:, 0]).mean() + (found[:, 1] == wrong[:, 1])[known].mean()) / 2
+    assert model.score(smiles, wrong) == pytest.approx(expected)
+    assert 0.6 < expected < 0.9
+
+    values = np.stack([[len(one) for one in smiles], [one.count("C") for one in smiles]], 1).astype(float)
+    values[::2, 0] = np.nan
+    regressor: Any = GraphRegressor("linear", split="random").fit(smiles, values)
+    said = regressor.predict(smiles)
+    each = [r2_score(values[1::2, 0], said[1::2, 0]), r2_score(values[:, 1], said[:, 1])]
+    assert regressor.score(smiles, values) == pytest.approx(np.mean(each))
+
+
+def test_a_table_of_labels_keeps_its_names_and_one_type() -> None:
+    smiles, labels = molecules()
+    words = np.where(np.array(labels) > 0, "yes", "no")
+    table = pd.DataFrame({"nitro": words, "plain": words[::-1]})
+    model: Any = GraphClassifier("linear", split="random").fit(smiles, table)
+    assert list(model.model_.classes) == ["nitro", "plain"]
+    assert model.score(smiles, table) > 0.6
+    with pytest.raises(InputError, match="write all of them as words"):
+        GraphClassifier("linear").fit(smiles, pd.DataFrame({"nitro": words, "long": [len(one) > 20 for one in smiles]}))

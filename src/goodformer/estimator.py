@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from goodformer.apply.fit import Recipe, configure_fit, fit_benchmark
@@ -63,7 +66,7 @@ class GraphEstimator(BaseEstimator):
             tautomer (canonical); see `goodformer.data.molecule.STANDARDS`.
         node_attributes: Names of the networkx node attributes to use as features; by default all that every node has.
         edge_attributes: The same for edges.
-        random_state: Seed of everything random.
+        random_state: Seed of everything random; a numpy ``RandomState`` draws it, and None draws a new one each time.
         device: cpu, gpu or auto.
         verbose: Whether to show progress bars.
 
@@ -90,7 +93,7 @@ class GraphEstimator(BaseEstimator):
         standardise: str = "none",
         node_attributes: Sequence[str] | None = None,
         edge_attributes: Sequence[str] | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
@@ -121,7 +124,8 @@ class GraphEstimator(BaseEstimator):
             raise InputError(f"members = {self.members!r} is not accepted; give an integer from 1 to 100.")
         shares = (self.validation, 0.0)
         strata = labels.strata
-        split = make_split(self.split, collection, y=strata, seed=self.random_state, outside=shares, inside=shares)
+        seed = self._seed()
+        split = make_split(self.split, collection, y=strata, seed=seed, outside=shares, inside=shares)
         if env is not None:
             given = np.asarray(env).reshape(-1)
             if any(one is None or str(one) == "nan" for one in given.tolist()):
@@ -136,7 +140,7 @@ class GraphEstimator(BaseEstimator):
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": fingerprint(benchmark)}
-        recipe = Recipe(self.method, self.model, self.preset, overrides, self.random_state, self.members)
+        recipe = Recipe(self.method, self.model, self.preset, overrides, seed, self.members)
         config = configure_fit(benchmark, dataset, recipe)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
@@ -148,7 +152,15 @@ class GraphEstimator(BaseEstimator):
         fitted.attributes = collection.attributes
         train = places_of(split, collection, labels.y)["train"]
         self._set(fitted.remember(collection.subset(train), labels.y, 0))
+        for note in () if fitted.uncertainty is None else fitted.uncertainty.notes:
+            warnings.warn(note, UserWarning, stacklevel=2)
         return self
+
+    def _seed(self) -> int:
+        """Return the seed of a fit; as in scikit-learn, only an integer gives the same fit again."""
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
 
     def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
         """Return the labels of so many graphs, and numpy's letter for the type of their classes."""
@@ -256,6 +268,16 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
             shares = torch.cat((1 - shares, shares), 1)
         return shares.double().numpy()
 
+    def score(self, X: Sequence[Any], y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy; with several targets its mean over them, where labels are missing over the known ones.
+
+        Args:
+            X: The graphs.
+            y: Their labels, as in `fit`.
+            sample_weight: Weights of the graphs.
+        """
+        return _over_targets(accuracy_score, np.asarray(y), self.predict(X), sample_weight)
+
     def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
         return encode_labels(y, graphs)
 
@@ -293,8 +315,38 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         ends = self.model_.uncertainty.intervals(answer.logits, answer.hardness, level).numpy()
         return ends[:, 0] if ends.shape[1] == 1 else ends
 
+    def score(self, X: Sequence[Any], y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2; with several targets its mean over them, where values are missing over the known ones.
+
+        Args:
+            X: The graphs.
+            y: Their values, as in `fit`.
+            sample_weight: Weights of the graphs.
+        """
+        return _over_targets(r2_score, np.asarray(y, dtype=float), self.predict(X), sample_weight)
+
     def _encode(self, y: ArrayLike, graphs: int) -> tuple[Labels, str]:
         return encode_values(y, graphs), "f"
+
+
+def _over_targets(metric: Any, y: Array, found: Array, weights: ArrayLike | None) -> float:
+    """Return the mean of a metric over targets, each without the graphs whose label is missing."""
+    own, said = y.reshape(len(y), -1), found.reshape(len(found), -1)
+    each = []
+    for place in range(said.shape[1]):
+        known = np.array([not _missing(one) for one in own[:, place].tolist()])
+        if not known.any():
+            continue
+        some = None if weights is None else np.asarray(weights)[known]
+        each.append(metric(np.array(own[known, place].tolist()), said[known, place], sample_weight=some))
+    if not each:
+        raise InputError("y has no label; give at least one.")
+    return float(np.mean(each))
+
+
+def _missing(label: Any) -> bool:
+    """Return whether a label is None or NaN."""
+    return label is None or (isinstance(label, float) and math.isnan(label))
 
 
 def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
@@ -308,8 +360,10 @@ def encode_labels(y: ArrayLike, graphs: int) -> tuple[Labels, str]:
     if values.ndim == 0 or len(values) != graphs:
         raise InputError(f"y has {counted(values.size, 'label')} for {counted(graphs, 'graph')}; give one per graph.")
     if values.ndim == 2 and values.shape[1] > 1:
-        names = target_names(values.shape[1])
+        names = [str(name) for name in getattr(y, "columns", target_names(values.shape[1]))]  # those of a DataFrame
         if values.dtype.kind not in "biuf" and not all(one is None or isinstance(one, Real) for one in values.flat):
+            if any(isinstance(one, Real) and not _missing(one) for one in values.flat):
+                raise InputError("y has targets of words and of numbers or booleans; write all of them as words.")
             return read_labels(dict(zip(names, values.T.tolist(), strict=True))), "U"
         several = torch.from_numpy(values.astype(np.float32))
         return Labels(several, Task("binary", len(names), "rocauc"), dict.fromkeys(names, ("0", "1"))), "i"

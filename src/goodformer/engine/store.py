@@ -148,8 +148,8 @@ class Run:
             return cls(name)
         if (Path(name) / MODEL).is_file():
             raise InputError(
-                f"{name} is a fitted model, not a run, and has no splits; apply it to a file with goodformer predict "
-                "or goodformer explain."
+                f"{name} is a fitted model, not a run, and has no splits; apply it to a file with goodformer predict, "
+                "explain or evaluate."
             )
         start, folders = str(name), {run.folder.name: run.folder for run in list_runs(root)}
         matches = [key for key in folders if key.startswith(start) or _id(key).startswith(start)]

@@ -139,10 +139,14 @@ def gather(
         "similarity": "Tanimoto similarity" if seen["train"].bits is not None else "distance",
         "totals": {name: len(parts[name].graphs) for name in seen},
         "metrics": {
-            name: metrics(model, one, {other: own[name] for other, own in compared.items() if name in own})
+            name: metrics(
+                model, one.answer, one.y, {other: own[name] for other, own in compared.items() if name in own}
+            )
             for name, one in seen.items()
         },
-        "coverage": {name: _coverage(model, one) for name, one in seen.items() if name not in ("train", "id_val")},
+        "coverage": {
+            name: coverages(model, one.answer, one.y) for name, one in seen.items() if name not in ("train", "id_val")
+        },
         "separation": {
             name: {
                 **apart(model, one, seen["train"], near[name][0], distance[name] if distance else None, seed),
@@ -249,24 +253,32 @@ def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHB
 # Numbers --------------------------------------------------------------------------------------------------------------
 
 
-def metrics(model: FittedModel, one: Seen, others: Mapping[str, Array]) -> list[dict[str, Any]]:
+def metrics(
+    model: FittedModel, answer: Predictions, labels: Array, others: Mapping[str, Array]
+) -> list[dict[str, Any]]:
     """Return one entry per metric and target, the reported metric first: the model, baselines, differences.
 
     With several targets, the first entry of each metric is the mean over them; errors of measured values are then in
     training standard deviations.
+
+    Args:
+        model: A fitted model.
+        answer: Its predictions.
+        labels: The labels (G, T), NaN where missing.
+        others: Logits (G, C) of each baseline, or measured values in `Task.units`.
     """
-    counts, task, targets = statistics.resamples(one.y), model.task, list(model.classes)
+    counts, task, targets = statistics.resamples(labels), model.task, list(model.classes)
     _, scale = _scale(model)
     sides = {"": None, **others}
     samples: dict[str, dict[str, list[Array]]] = {}
     for side, logits in sides.items():
-        for place, y in enumerate(one.y.T):
+        for place, y in enumerate(labels.T):
             if measured(model):
-                said = values_of(one.answer) if logits is None else logits * np.asarray(task.units)
+                said = values_of(answer) if logits is None else logits * np.asarray(task.units)
                 found = statistics.number_metrics(y, said[:, place], counts)
             else:
-                score = (one.answer.logits.numpy() if logits is None else logits)[:, place]
-                right = _right(one) if logits is None else _hits(task.kind, logits, one.y)
+                score = (answer.logits.numpy() if logits is None else logits)[:, place]
+                right = _right(answer, labels) if logits is None else _hits(task.kind, logits, labels)
                 found = {"accuracy": statistics.weighted_mean(right[:, place], counts)}
                 if task.kind == "binary":
                     found["rocauc"] = statistics.roc_auc(y, score, counts)
@@ -283,7 +295,7 @@ def metrics(model: FittedModel, one: Seen, others: Mapping[str, Array]) -> list[
                 side: _mean([one / size for one, size in zip(some, unit, strict=True)]) if place < 0 else some[place]
                 for side, some in samples[metric].items()
             }
-            labelled = ~np.isnan(one.y)
+            labelled = ~np.isnan(labels)
             rows.append(
                 {
                     "metric": metric,
@@ -328,10 +340,10 @@ def _mean(samples: Sequence[Array]) -> Array:
         return np.asarray(np.where(known, table, 0).sum(0) / known.sum(0))
 
 
-def _right(one: Seen) -> Array:
+def _right(answer: Predictions, y: Array) -> Array:
     """Return 1 for a right and 0 for a wrong prediction (G, T); NaN without a label."""
-    classes = one.answer.classes.numpy().reshape(len(one.y), -1)
-    return np.where(np.isnan(one.y), np.nan, classes == one.y)
+    classes = answer.classes.numpy().reshape(len(y), -1)
+    return np.where(np.isnan(y), np.nan, classes == y)
 
 
 def _hits(kind: str, logits: Array, y: Array) -> Array:
@@ -349,23 +361,29 @@ def intervals(model: FittedModel, answer: Predictions, level: float) -> Array | 
     return ends
 
 
-def _coverage(model: FittedModel, one: Seen) -> list[dict[str, Any]]:
-    """Return coverage and mean size of conformal sets or intervals at several levels; none without uncertainty."""
+def coverages(model: FittedModel, answer: Predictions, labels: Array) -> list[dict[str, Any]]:
+    """Return coverage and mean size of conformal sets or intervals at several levels; none without uncertainty.
+
+    Args:
+        model: A fitted model.
+        answer: Its predictions.
+        labels: The labels (G, T), NaN where missing.
+    """
     known, found = model.uncertainty, []
     for level in LEVELS if known is not None else ():
         if measured(model):
-            ends = intervals(model, one.answer, level)
+            ends = intervals(model, answer, level)
             assert ends is not None
-            labelled = ~np.isnan(one.y)
-            inside = (ends[..., 0] <= one.y) & (one.y <= ends[..., 1])
+            labelled = ~np.isnan(labels)
+            inside = (ends[..., 0] <= labels) & (labels <= ends[..., 1])
             width = (ends[..., 1] - ends[..., 0])[labelled]
             mean = statistics.plain(width.mean()) if len(width) else None
             covered = statistics.plain(inside[labelled].mean()) if len(width) else None
             found.append({"level": level, "coverage": covered, "size": mean})
         elif known is not None:
-            y = torch.from_numpy(one.y)
-            labels = y[:, 0] if model.task.kind == "multiclass" else y
-            found.append({"level": level, **coverage(model.task, known.sets(one.answer.logits, level), labels)})
+            y = torch.from_numpy(labels)
+            known_y = y[:, 0] if model.task.kind == "multiclass" else y
+            found.append({"level": level, **coverage(model.task, known.sets(answer.logits, level), known_y)})
     return found
 
 
@@ -435,7 +453,7 @@ def shown(
         if measured(model):  # the largest errors, in training standard deviations
             wrong = np.nan_to_num(np.abs(values_of(one.answer) - one.y) / _scale(model)[1])
         else:
-            wrong = np.where(_right(one) == 0, class_shares(model, one.answer).max(-1), 0.0)  # (G, T)
+            wrong = np.where(_right(one.answer, one.y) == 0, class_shares(model, one.answer).max(-1), 0.0)  # (G, T)
         worst = wrong.max(1)
         fits = (one.part.graphs.sizes <= LARGEST).numpy()
         errors += [(worst[place], name, int(place)) for place in np.flatnonzero((worst > 0) & fits)]

@@ -150,6 +150,38 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
 
 
+def read_known(columns: Mapping[str, Column], classes: Classes) -> Tensor:
+    """Read labels of further rows as a model knows them: its codes, or measured values, (R, T), NaN where missing.
+
+    Args:
+        columns: The column of each target.
+        classes: The names of the classes of each target; none for measured values.
+
+    Raises:
+        InputError: An entry is no class that the model knows, or no number.
+    """
+    found = []
+    for name, names in classes.items():
+        words = [_value(entry) for entry in columns[name]]
+        if not names:
+            points = [_with_point(word) for word in words] if _decimal_commas(words) else words
+            numbers = [None if word is None else number_of(word) for word in points]
+            wrong = [word for word, number in zip(words, numbers, strict=True) if word is not None and number is None]
+            if wrong:
+                raise _no_numbers(name, wrong)
+            found.append([math.nan if number is None else number for number in numbers])
+            continue
+        codes = {one.casefold(): float(place) for place, one in enumerate(names)}
+        other = sorted({word for word in words if word is not None and word.casefold() not in codes})
+        if other:
+            raise InputError(
+                f"target column {name!r} contains {other[0]!r}, but the model knows {', '.join(names)}; correct or "
+                "empty such entries."
+            )
+        found.append([math.nan if word is None else codes[word.casefold()] for word in words])
+    return torch.tensor(found, dtype=torch.double).T.contiguous()
+
+
 def _decimal_commas(column: list[str | None]) -> bool:
     """Return whether nearly all values are numbers, none with a point and some with a decimal comma.
 

@@ -1,0 +1,100 @@
+"""How good a fitted model is on a file of rows whose labels are known by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from goodformer.apply.predict import BLOCK, LISTED, model_blocks, notes_on, problems_of
+from goodformer.data.readers.labels import labelled, read_known
+from goodformer.data.readers.rows import Block
+from goodformer.errors import InputError
+from goodformer.fitted import FittedModel, Predictions
+from goodformer.pages.evidence import coverages, metrics
+
+ALL, INSIDE, OUTSIDE = "all rows", "inside the domain", "outside the domain"
+FEWEST = 10
+"""Labelled rows below which a part of them has no metrics of its own."""
+
+
+def evaluate_file(
+    model: FittedModel,
+    path: str | Path,
+    smiles: str | None = None,
+    size: int = BLOCK,
+    watch: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Predict the rows of a file and compare the predictions with the file's own labels.
+
+    Args:
+        model: A fitted model.
+        path: Rows with the columns that the model predicts; rows without a label do not count.
+        smiles: Column of the SMILES; by default that of the training file.
+        size: Rows per block; it does not change the metrics.
+        watch: Called with the number of finished rows.
+
+    Returns:
+        Counts of rows, and for all rows and those inside and outside the domain: their number, the metrics with 95 %
+        bootstrap intervals, and the coverage of conformal sets or intervals.
+    """
+    answers: list[Predictions] = []
+    labels: list[Tensor] = []
+    problems: list[dict[str, Any]] = []
+    rows = 0
+    for block in model_blocks(model, path, smiles, size):
+        if len(block.collection.graphs):
+            labels.append(_labels(model, block, path))
+            answers.append(model.predict(block.collection.graphs, scores=False))
+        rows += block.collection.count
+        problems += problems_of(block.collection)
+        if watch:
+            watch(rows)
+    if not answers:
+        raise InputError(f"{path} has no row that can be read; give rows with labels.")
+    y, answer = torch.cat(labels), Predictions.concat(answers)
+    known = labelled(y)
+    if not bool(known.any()):
+        raise InputError(f"{path} has no label in {', '.join(model.classes)}; use goodformer predict, or fill them in.")
+    chosen = {ALL: known}
+    if answer.outside is not None:
+        chosen |= {INSIDE: known & ~answer.outside, OUTSIDE: known & answer.outside}
+    return {
+        "file": str(path),
+        "rows": rows,
+        "unreadable": len(problems),
+        "problems": problems[:LISTED],
+        "labelled": int(known.sum()),
+        "metric": model.task.metric,
+        "parts": {name: _part(model, answer, y, which) for name, which in chosen.items()},
+        "notes": notes_on(model, path, smiles),
+    }
+
+
+def _labels(model: FittedModel, block: Block, path: str | Path) -> Tensor:
+    """Return the labels of the readable rows of a block, (G, T)."""
+    missing = [name for name in model.classes if name not in block.columns]
+    if missing:
+        has = ", ".join(block.columns) or "none"
+        raise InputError(
+            f"{path} has no column {missing[0]!r}, which the model predicts; its columns are: {has}. Rename the column "
+            "of the labels, or use goodformer predict."
+        )
+    places = [int(row) - block.first for row in block.collection.rows]
+    return read_known({name: [block.columns[name][at] for at in places] for name in model.classes}, model.classes)
+
+
+def _part(model: FittedModel, answer: Predictions, y: Tensor, which: Tensor) -> dict[str, Any]:
+    """Return the metrics of some rows; none for few rows."""
+    places = which.nonzero().flatten().tolist()
+    if len(places) < FEWEST:
+        return {"rows": len(places), "metrics": [], "coverage": []}
+    some, labels = answer.subset(places), y[places].numpy()
+    return {
+        "rows": len(places),
+        "metrics": metrics(model, some, labels, {}),
+        "coverage": coverages(model, some, labels),
+    }
