@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from goodformer import cli
 from goodformer.cli.split import _show
 from goodformer.data.splits.split import Split
 from goodformer.spec import SPLIT_NAMES
+from tests.apply.molecules import molecules
 from tests.cli.conftest import Command
 from tests.cli.test_train import cells
 
@@ -112,3 +114,22 @@ def test_each_cell_and_line_is_the_one_its_head_says(capsys: pytest.CaptureFixtu
     for fact in ("on in a, y in b", "5 more rows", "Four.", "Far.", "a note", "out.json", "out.png"):
         assert fact in out
     assert "mine.csv split by scaffold" in out
+
+
+def test_a_saved_split_is_refused_for_the_same_rows_in_another_order(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    smiles, labels = molecules()
+    lines = [f"{one},{label}" for one, label in zip(smiles, labels, strict=True)]
+    data, moved, few = tmp_path / "data.csv", tmp_path / "moved.csv", tmp_path / "few.csv"
+    data.write_text("\n".join(["smiles,y", *lines]))
+    moved.write_text("\n".join(["smiles,y", lines[-1], *lines[:-1]]))
+    few.write_text("\n".join(["smiles,y", *lines[:-1], "CCCCCCCC,0"]))  # one other molecule
+    split = tmp_path / "split.json"
+    assert cli.run(["split", str(data), "-t", "y", "--by", "scaffold", "-o", str(split)]) == 0
+    model = ["-t", "y", "--method", "linear", "--split", f"file:{split}", "--no-report", "-q"]
+    assert cli.run(["fit", str(data), *model, "-o", str(tmp_path / "a"), "--runs", str(tmp_path / "runs")]) == 0
+    assert cli.run(["fit", str(few), *model, "-o", str(tmp_path / "b"), "--runs", str(tmp_path / "runs")]) == 0
+    capfd.readouterr()
+    assert cli.run(["fit", str(moved), *model, "-o", str(tmp_path / "c"), "--runs", str(tmp_path / "runs")]) == 2
+    assert "is of other rows" in capfd.readouterr().err

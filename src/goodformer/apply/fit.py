@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import places_of, weak_parts
+from goodformer.data.splits.twins import row_keys
 from goodformer.engine import predictions
 from goodformer.engine.blend import member_run
 from goodformer.engine.run import check_method, train
@@ -229,7 +230,7 @@ def fit_file(
         report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
         files.write_json(new / REPORT, report)
         files.write_text(new / CARD, card(report))
-        table.split.save(new / SPLIT)
+        replace(table.split, keys=row_keys(collection)).save(new / SPLIT)
         if problems:
             with RowWriter(new / UNREADABLE, list(problems[0])) as writer:
                 writer.write({name: [problem[name] for problem in problems] for name in problems[0]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ from goodformer import files
 from goodformer.data.benchmarks.table import read_rows
 from goodformer.data.digest import FILE
 from goodformer.data.readers.collection import pick
-from goodformer.data.readers.labels import read_labels
+from goodformer.data.readers.labels import TaskChoice, read_labels
 from goodformer.data.readers.rows import reading_notes
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import weak_parts
 from goodformer.data.splits.splitters import check_not_target
+from goodformer.data.splits.twins import row_keys
 
 
 def split_file(
@@ -28,6 +30,7 @@ def split_file(
     val: str | Path | None = None,
     test: str | Path | None = None,
     standardise: str = "none",
+    task: TaskChoice = "auto",
 ) -> dict[str, Any]:
     """Split the rows of a file, save the split, and report how far the training and test rows differ.
 
@@ -42,6 +45,7 @@ def split_file(
         val: File of OOD validation rows, if any.
         test: File of OOD test rows, if any.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
+        task: What the targets are; ``auto`` decides by their values.
 
     Returns:
         The report of `goodformer.data.splits.distance.distance_report` with file names and unreadable rows.
@@ -53,7 +57,7 @@ def split_file(
     check_not_target(how, target)
     rows = read_rows(path, smiles, target, val, test, standardise)
     collection = rows.collection
-    labels = read_labels(pick(rows.columns, target, str(path))) if target else None
+    labels = read_labels(pick(rows.columns, target, str(path)), task) if target else None
     y = None if labels is None else labels.y
     split, note = rows.split(how, None if labels is None else labels.strata, seed)
     notes = (
@@ -77,5 +81,5 @@ def split_file(
         from goodformer.draw.splits import draw_split  # loads Matplotlib
 
         draw_split(split, picture)
-    split.save(out)
+    replace(split, keys=row_keys(collection)).save(out)
     return report

@@ -205,6 +205,19 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     )
 
 
+def _majority(report: dict[str, Any]) -> str:
+    """Return what predicting the commonest class of training would reach on OOD test; empty if it is not known."""
+    from goodformer.spec import split_names
+
+    (names,), shares = report["classes"].values(), (report["distance"]["parts"][part] for part in ("train", "test"))
+    train, test = (one["classes"] for one in shares)
+    if not train or not test:
+        return ""
+    commonest = train.index(max(train))
+    where = split_names(report["split"], report["given"])["test"]
+    return f"; predicting {names[commonest]} for every row gives {test[commonest]:.3f} on {where}"
+
+
 def _meaning(report: dict[str, Any]) -> str:
     """Return what the metric says, in one line, and further metrics of measured values in a second one."""
     from goodformer.spec import FURTHER_METRICS, split_names
@@ -212,7 +225,7 @@ def _meaning(report: dict[str, Any]) -> str:
     metric, classes = report["metric"], report["classes"]
     several = len(classes) > 1
     if metric == "accuracy":
-        return "accuracy: share of rows whose class is predicted correctly"
+        return f"accuracy: share of rows whose class is predicted correctly{_majority(report)}"
     if metric == "rocauc":
         first, second = ("the first", "the second class") if several else next(iter(classes.values()))
         mean = ", averaged over targets" if several else ""

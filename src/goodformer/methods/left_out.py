@@ -26,7 +26,9 @@ FOLDS, SAMPLE, COLUMNS = 5, 5000, 3
 def best_value(
     values: Sequence[Value], fit: Fit[Value], rows: Any, targets: Sequence[Array], env: Array, task: Task, seed: int
 ) -> Value:
-    """Return the value with the best mean score on left-out environments; the middle one if no score is defined.
+    """Return the value with the best mean score on left-out environments, the first one of equals.
+
+    If no score is defined, it is the middle one.
 
     The score is ROC-AUC for binary targets, accuracy for classes and minus the squared error for measured values. For
     fewer environments than folds, graphs are left out at random. A sample of many graphs has as many of each class as

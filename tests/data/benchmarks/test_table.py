@@ -230,3 +230,16 @@ def test_many_integers_are_said_to_be_read_as_categories(tmp_path: Path, most: i
     (tmp_path / "graphs.jsonl").write_text("\n".join(lines))
     notes = load_table(tmp_path / "graphs.jsonl", "smiles", "label", "random", 0).notes
     assert any("read as categories" in note and f"{most}.0" in note for note in notes) == noted
+
+
+def test_repeated_molecules_and_salts_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    some = [f"{'C' * (n % 9 + 1)}{ring}" for n in range(9) for ring in ("c1ccccc1", "C1CCCCC1", "c1ccncc1")]
+    lines = [f"{one},{place % 2}" for place, one in enumerate(some)]
+    path.write_text("\n".join(["smiles,y", *lines, lines[0], lines[4], f"{some[1]}.Cl,1"]))
+    notes = " ".join(load_table(path, "smiles", "y", "random").notes)
+    assert "2 rows repeat the molecule of another row" in notes
+    assert "1 molecule has several fragments" in notes
+    parents = " ".join(load_table(path, "smiles", "y", "random", standardise="parent").notes)
+    assert "3 rows repeat" in parents  # the salt is its parent now
+    assert "fragments" not in parents

@@ -571,3 +571,21 @@ def test_every_number_of_the_sentence_is_that_of_its_part(auroc: float, words: s
 def test_a_report_without_training_rows_says_so() -> None:
     split = Split(torch.tensor([4, 4]), torch.tensor([0, 0]))
     assert "empty" in distance_report(split, paths([2, 3]))["sentence"]
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["05-Feb-2017", "6-Mar-2017", "01-Jan-2019"],
+        ["Sep 2015", "Oct 2015", "January 2016"],
+        ["2015-Q3", "2015-Q4", "2016Q1"],
+        ["06/29/98", "07/01/05", "01/15/18"],
+        ["Feb 5, 2017", "March 1, 2017", "Feb 1, 2018"],
+    ],
+)
+def test_dates_with_words_quarters_and_short_years_have_an_order(dates: list[str]) -> None:
+    measure = order_of("day", dates).measure
+    assert measure is not None
+    times = [measure(one) for one in dates]
+    assert times == sorted(times)
+    assert len(set(times)) == 3

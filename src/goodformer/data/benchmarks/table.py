@@ -7,11 +7,13 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -246,6 +248,11 @@ class LabelledFile:
         """Graphs of the rows."""
         return self.rows.collection
 
+    @cached_property
+    def twins(self) -> npt.NDArray[np.int64]:
+        """A number for each graph (G,), the same for equal molecules or identical graphs."""
+        return np.unique(same_graphs(self.collection), return_inverse=True)[1]
+
     @property
     def conflicts(self) -> list[dict[str, Any]]:
         """Equal molecules (or identical graphs) whose labels differ: rows counted from 1, target and labels.
@@ -258,7 +265,7 @@ class LabelledFile:
         if not measured:
             values[values < 0] = np.nan
         apart = np.nanstd(values, 0) if measured and len(values) else np.zeros(values.shape[1])  # (T,)
-        number = np.unique(same_graphs(collection), return_inverse=True)[1]
+        number = self.twins
         low = np.full((number.max(initial=-1) + 1, values.shape[1]), np.inf)
         high = -low
         np.fmin.at(low, number, values)
@@ -312,7 +319,8 @@ def load_table(
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
     table = LabelledFile(rows, smiles, labels, made, standardise=standardise)
     codes = code_note(rows.collection) if rows.collection.molecules is None else ""
-    notes = tuple(filter(None, (*read, codes, *labels.notes, note, conflict_note(table.conflicts))))
+    told = (conflict_note(table.conflicts), repeat_note(table), fragment_note(table))
+    notes = tuple(filter(None, (*read, codes, *labels.notes, note, *told)))
     return replace(table, notes=notes)
 
 
@@ -388,6 +396,28 @@ def conflict_note(conflicts: Sequence[Mapping[str, Any]]) -> str:
     rest = f" and {len(conflicts) - NAMED} more" if len(conflicts) > NAMED else ""
     what = counted(len(conflicts), "duplicate")
     return f"{what} with conflicting labels: {listed}{rest}; correct the labels, or leave these rows out."
+
+
+def repeat_note(table: LabelledFile) -> str:
+    """Return how many rows repeat a molecule or graph of another row; empty if none does."""
+    repeated = len(table.twins) - len(np.unique(table.twins))
+    if not repeated:
+        return ""
+    what = "graph" if table.collection.molecules is None else "molecule"
+    verb = "repeats" if repeated == 1 else "repeat"
+    return f"{counted(repeated, 'row')} {verb} the {what} of another row; metrics and calibration count rows."
+
+
+def fragment_note(table: LabelledFile) -> str:
+    """Return how many molecules have several fragments, such as salts; empty if none has, or if they are removed."""
+    salts = sum("." in one for one in table.collection.smiles or ())
+    if not salts or table.standardise != "none":
+        return ""
+    verb = "has" if salts == 1 else "have"
+    return (
+        f"{counted(salts, 'molecule')} {verb} several fragments, such as salts; --standardise parent keeps the largest "
+        "of each, so that a salt and its parent are one molecule."
+    )
 
 
 def rejected_sentence(rejected: Sequence[Rejected], where: str) -> str:

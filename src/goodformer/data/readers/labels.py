@@ -144,7 +144,8 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
             _check_classes(name, column, count, task)
             named = tuple(sorted(count, key=_order))
             y = torch.tensor(_coded(column, named, MISSING), dtype=torch.long)  # (R,)
-            return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes)
+            told = (_told(name, named),) if task == "auto" else ()
+            return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes + told)
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
@@ -321,6 +322,14 @@ def _check_classes(name: str, column: list[str | None], counts: Counter[str], ta
             f"target column {name!r} contains {len(counts):,} different values, which look like measurements or names; "
             "choose a column of classes, or of numbers for --task regression."
         )
+
+
+def _told(name: str, classes: Sequence[str]) -> str:
+    """Return a note on a target with more than two classes."""
+    shown = ", ".join(classes[:SHOWN]) + ", ..." * (len(classes) > SHOWN)
+    numbers = all(number_of(one) is not None for one in classes)
+    advice = "; if its values are measured, give --task regression" if numbers else ""
+    return f"target {name!r} is read as {len(classes)} classes ({shown}){advice}."
 
 
 def _coded(column: list[str | None], classes: Sequence[str], missing: float) -> list[float]:

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, diags_array
 
 from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection, known_column
-from goodformer.data.readers.values import number_of, word_of
+from goodformer.data.readers.values import number_of, percent, word_of
 from goodformer.data.splits.descriptors import spectrum, structure
 from goodformer.data.splits.order import Measure, order_of
 from goodformer.errors import InputError
@@ -92,8 +92,12 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
 def column_note(name: str, collection: Collection, columns: Columns | None) -> str:
     """Return a note on how the values of a column were read and which are held out."""
     order = order_of(name, filter(None, column_words(name, collection, columns)))
-    held = f"rows with the last values of column {name!r} are held out."
-    return order.note if order.measure is None else f"{order.note} {held}".strip()
+    if order.measure is None:
+        words = [word for word in column_words(name, collection, columns) if word]
+        own = sum(count for count in Counter(words).values() if count == 1)
+        single = f" {percent(own / len(words))} of the rows have a value of their own: they are held out at random."
+        return order.note + single * (own > len(words) / 2)
+    return f"{order.note} rows with the last values of column {name!r} are held out.".strip()
 
 
 def column_words(name: str, collection: Collection, columns: Columns | None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,11 +16,18 @@ Measure = Callable[[str], float | None]
 
 FEW = 0.1
 """Share of values that may be neither numbers nor dates in an ordered column, such as n/k."""
+CENTURY = 69
+"""Years of two digits below it are those of this century, as in Python's own reading of dates."""
 NAMED = 3
 """Number of such values that a note lists."""
 TIME = r"(?:[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?"
 DOTTED = re.compile(rf"(\d{{1,2}})\.(\d{{1,2}})\.(\d{{4}}){TIME}")
-PARTED = re.compile(rf"(\d{{1,2}})([/-])(\d{{1,2}})\2(\d{{4}}){TIME}")
+PARTED = re.compile(rf"(\d{{1,2}})([/-])(\d{{1,2}})\2(\d{{4}}|\d{{2}}){TIME}")
+QUARTER = re.compile(r"(\d{4})[ -]?Q([1-4])", re.IGNORECASE)
+WORDED = tuple(f"%d{mark}%{month}{mark}%{year}" for mark in "- " for month in "bB" for year in "Yy")
+WORDED += tuple(f"%{month}{mark}%{year}" for mark in "- " for month in "bB" for year in "Yy")
+WORDED += ("%b %d, %Y", "%B %d, %Y")
+"""Dates whose month is a word: 05-Feb-2017, 5 February 17, Feb 2017, Feb 5, 2017."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,9 @@ class Order:
 def order_of(name: str, values: Iterable[str]) -> Order:
     """Return the order of a column's values that are not missing: as numbers, else as dates, else none.
 
-    Dates are in ISO format (2019-03-27, 2019-03, with or without time), written as 27.03.2019, or as 27/3/2019 or
-    3/27/2019 if some date of the column shows which of the two it is. A few other values count as missing.
+    Dates are in ISO format (2019-03-27, 2019-03, with or without time), written as 27.03.2019, 27-Mar-2019, Mar 2019 or
+    2019-Q1, or as 27/3/2019 or 3/27/19 if some date of the column shows which of the two it is. Years of two digits are
+    those from 1969 to 2068. A few other values count as missing.
     """
     counts = Counter(values)
     odd = {  # values that cannot be read as this kind
@@ -87,11 +96,22 @@ def _parted(text: str, day: int, month: int) -> float | None:
     return _moment(found[4], found[month], found[day], found.groups()[4:]) if found else None
 
 
+def _worded(text: str) -> float | None:
+    """Return the time of a date whose month is a word, or of a quarter."""
+    if quarter := QUARTER.fullmatch(text):
+        return _moment(quarter[1], str(3 * int(quarter[2]) - 2), "1", (None, None, None))
+    for form in WORDED:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+    return None
+
+
 def _moment(year: str, month: str, day: str, time: Iterable[str | None]) -> float | None:
     """Return the seconds of a date and time; None if there is no such day."""
     hours, minutes, seconds = (int(part or 0) for part in time)
     try:
-        return datetime(int(year), int(month), int(day), hours, minutes, seconds, tzinfo=UTC).timestamp()
+        full = int(year) + (0 if len(year) == 4 else 2000 if int(year) < CENTURY else 1900)
+        return datetime(full, int(month), int(day), hours, minutes, seconds, tzinfo=UTC).timestamp()
     except ValueError:
         return None
 
@@ -100,6 +120,7 @@ MEASURES: dict[str, Measure] = {
     "numbers": number_of,
     "ISO": _iso,
     "day.month.year": _dotted,
+    "words": _worded,
     "day/month/year": partial(_parted, day=1, month=3),
     "month/day/year": partial(_parted, day=3, month=1),
 }

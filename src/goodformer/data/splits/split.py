@@ -69,6 +69,7 @@ class Split:
         env: Environment of each row (R,) if environments differ from domains.
         files: If rows come from several files: part, name and number of rows of each, in the order of the rows.
         given: Parts that the user gave, in a column or as files; whether they shift is not known.
+        keys: In a saved split, a hash of the graph of each row (R,), by which the rows are known again.
     """
 
     part: Tensor
@@ -78,14 +79,15 @@ class Split:
     env: Tensor | None = None
     files: tuple[tuple[str, str, int], ...] = ()
     given: tuple[str, ...] = ()
+    keys: Tensor | None = None
 
     def __post_init__(self) -> None:
-        for name in ("part", "domain", "env"):
+        for name in ("part", "domain", "env", "keys"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _whole(getattr(self, name), name))
         object.__setattr__(self, "names", tuple(self.names))
         rows = len(self.part)
-        if len(self.domain) != rows or (self.env is not None and len(self.env) != rows):
+        if any(len(one) != rows for one in (self.domain, self.env, self.keys) if one is not None):
             raise InputError(f"a split has {rows} parts but {len(self.domain)} domains; give one of each per row.")
         if rows == 0:
             return
@@ -138,7 +140,7 @@ class Split:
         """Write the split as JSON in one step."""
         value: dict[str, Any] = {"format": FORMAT, "by": self.by, "splits": SPLITS, "names": self.names}
         value |= {"part": self.part.tolist(), "domain": self.domain.tolist()}
-        value |= {} if self.env is None else {"env": self.env.tolist()}
+        value |= {name: kept.tolist() for name in ("env", "keys") if (kept := getattr(self, name)) is not None}
         value |= {"files": self.files} if self.files else {}
         value |= {"given": self.given} if self.given else {}
         files.write_text(Path(path), json.dumps(files.sealed(value)) + "\n")
@@ -166,7 +168,7 @@ def _fields(value: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(by, str) or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("names are not text")
     numbers: dict[str, Any] = {
-        name: value[name] for name in ("part", "domain", "env") if name == "part" or name in value
+        name: value[name] for name in ("part", "domain", "env", "keys") if name == "part" or name in value
     }
     for name, numbered in numbers.items():
         if not isinstance(numbered, list) or not all(type(number) is int for number in numbered):

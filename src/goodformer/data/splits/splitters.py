@@ -18,7 +18,7 @@ from torch import Tensor
 from goodformer.data.random import Draws
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.labels import labelled
-from goodformer.data.readers.values import counted
+from goodformer.data.readers.values import counted, percent
 from goodformer.data.splits.domains import (
     Columns,
     Domains,
@@ -31,7 +31,7 @@ from goodformer.data.splits.domains import (
 )
 from goodformer.data.splits.given import given_note, word_parts
 from goodformer.data.splits.split import ID_TEST, ID_VAL, TEST, TRAIN, VAL, Split, covariate
-from goodformer.data.splits.twins import same_molecules
+from goodformer.data.splits.twins import row_keys, same_molecules
 from goodformer.errors import InputError, unknown
 from goodformer.spec import RANDOM, SPLITS
 
@@ -40,6 +40,8 @@ Bools = npt.NDArray[np.bool_]
 Shares = tuple[float, float]
 
 AUTO = "auto"
+SAME = 0.5
+"""Share of rows that must be where a saved split has them; standardising otherwise changes some molecules."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,15 @@ def _file(request: Request) -> Split:
             f"the split {request.argument} has {len(split):,} rows but the data have {rows:,}; "
             "give a split of this file."
         )
-    return split
+    if split.keys is not None:
+        known = request.collection.rows
+        same = (split.keys == row_keys(request.collection))[known].double().mean()
+        if same < SAME:
+            raise InputError(
+                f"the split {request.argument} is of other rows: only {percent(float(same))} of them are in the place "
+                "that they had then; restore their order, or split the file again."
+            )
+    return replace(split, keys=None)
 
 
 def _column(request: Request) -> Split:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.hashes import Hashes, hash_graphs, hash_rows, mix, sums
@@ -35,6 +37,14 @@ def same_molecules(collection: Collection) -> Ints | None:
         _, first, number = np.unique(np.array(written, dtype=object), return_index=True, return_inverse=True)
         found[alike] = alike[first[number]]
     return found
+
+
+def row_keys(collection: Collection) -> Tensor:
+    """Return a hash of the graph of each row (R,), by which a saved split knows its rows again; 0 without a graph."""
+    found = hash_graphs(collection.graphs) if collection.molecules is None else _surroundings(collection.graphs)
+    keys = torch.zeros(collection.count, dtype=torch.long)
+    keys[collection.rows] = torch.from_numpy((found >> np.uint64(32)).astype(np.int64))
+    return keys
 
 
 def same_graphs(collection: Collection) -> Ints:
