@@ -92,7 +92,7 @@ def test_wrong_words_about_a_run(command: Command, erm: Path, arguments: list[st
 
 @pytest.mark.parametrize("name", ["evaluate", "uncertainty"])
 def test_a_fitted_model_is_no_run(command: Command, erm: Path, name: str) -> None:
-    refused(command(name, erm / "best"), "is a fitted model", "goodformer predict", "goodformer explain")
+    refused(command(name, erm / "best"), "is a fitted model", "goodformer predict", "evaluate")
 
 
 def test_ambiguous_name(command: Command, runs: Path) -> None:
@@ -248,3 +248,14 @@ def test_our_own_errors_keep_their_traceback(command: Command, monkeypatch: pyte
     monkeypatch.setattr("goodformer.engine.run.train", broken)
     with pytest.raises(ValueError, match="a bug"):
         command("train", "good-motif", "--method", "erm", *TINY)
+
+
+def test_a_table_without_a_header_is_told_so(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text("CC(=O)Oc1ccccc1C(=O)O,1\nc1ccccc1,0\n")
+    refused(command("fit", tmp_path / "plain.csv", "--target", "y"), "first line looks like data")
+    (tmp_path / "named.csv").write_text("IC50 (nM),C1 code\n1,2\n")
+    refused(command("fit", tmp_path / "named.csv", "--target", "y"), "name the column of SMILES")
+
+
+def test_two_models_do_not_share_a_page(command: Command, erm: Path) -> None:
+    refused(command("report", erm / "best", erm / "best"), "two models")

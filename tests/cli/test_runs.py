@@ -60,12 +60,13 @@ def test_the_list_shows_every_number_under_its_heading(command: Command, tmp_pat
         "data set": "good-motif size covariate",
         "method on model": "erm on gin",
         "seed": "7",
-        "epochs": "1/4",
+        "epochs": "1",
+        "metric": "accuracy",
         "ID test": "0.910",
         "OOD test": "0.730",
         "Precision@10": "0.640",
     }
-    assert (begun["seed"], begun["OOD test"]) == ("8", "-")
+    assert (begun["seed"], begun["epochs"], begun["OOD test"]) == ("8", "1/4", "-")
     rows = command("runs", "list", "--json").json
     assert (rows[0]["folder"], rows[0]["finished"]) == (str(folder.relative_to(tmp_path)), True)
     assert rows[0]["ood_val"] == 0.82

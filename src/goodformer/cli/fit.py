@@ -190,7 +190,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"
-        typer.echo(f"{words}; mean width {found['width']:.3g}" if found["width"] else words)
+        unit = " training standard deviations, averaged over targets" if len(classes) > 1 else ""
+        typer.echo(f"{words}; mean width {found['width']:.3g}{unit}" if found["width"] else words)
     if widths := report["coverage"]["widths"]:
         typer.echo(widths)
     if report["distance"].get("sentence"):

@@ -9,6 +9,7 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.errors import InputError
+from goodformer.spec import METRIC_NAMES
 
 app = typer.Typer(name="runs", invoke_without_command=True)
 
@@ -20,6 +21,7 @@ SHOWN = {
     "trained": "method on model",
     "seed": "seed",
     "progress": "epochs",
+    "metric": "metric",
     "id_test": "ID test",
     "ood_test": "OOD test",
     "precision_at_10": "Precision@10",
@@ -79,7 +81,7 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
       goodformer runs show 3f2a --json
     """
     from goodformer.engine.store import Run
-    from goodformer.spec import METRIC_NAMES, SPLIT_NAMES, SPLITS
+    from goodformer.spec import SPLIT_NAMES, SPLITS
 
     run = Run.open(name, runs)
     if as_json:
@@ -182,8 +184,9 @@ def _brief(run: Any) -> dict[str, Any]:
         "preset": config.preset,
         "budget": config.budget,
         "seed": config.seed,
-        "progress": f"{len(run.epochs)}/{config.training.epochs}",
+        "progress": f"{len(run.epochs)}" if run.finished else f"{len(run.epochs)}/{config.training.epochs}",
         "finished": run.finished,
+        "metric": METRIC_NAMES.get(str(summary.get("metric"))),
         **{key: summary.get(key) for key in SCORES},
     }
 

@@ -40,6 +40,11 @@ def report(
 
         if len(places) > 2:
             raise InputError(f"{first} is a fitted model; give at most one file of answers with it.")
+        if len(places) == 2 and (places[1] / MODEL).is_file():
+            raise InputError(
+                f"{first} and {places[1]} are two models, and a page shows one; make a page for each, or evaluate both "
+                "on one file with goodformer evaluate."
+            )
         return answers_page(first, places[1], out, data, smiles) if len(places) == 2 else model_page(first, out)
     if all(place.suffix == ".jsonl" or (place.is_dir() and not (place / CONFIG).is_file()) for place in places):
         from goodformer.pages.comparison import comparison_page

@@ -554,8 +554,8 @@ def load(folder: Path) -> dict[str, Any]:
     path, advice = folder / EVIDENCE, "fit the model again"
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {EVIDENCE}, which a report is made from; fit the model again without --no-report, or "
-            "report on the run that its report.json names."
+            f"{folder} has no {EVIDENCE}, which a report is made from: goodformer fit writes it unless --no-report is "
+            "given, Python and goodformer export do not; fit the model with goodformer fit."
         )
     try:
         found = json.loads(gzip.decompress(path.read_bytes()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 SMILES_OPTION = "--smiles COLUMN"
+STRUCTURE = re.compile(r"=O|[cCn]1|\(C|\[[A-Zn][@H+\-\]]|C\(")
+"""Parts of a SMILES; a column whose name has two of them is a row of data."""
 """How a command names the column of SMILES."""
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
@@ -345,5 +348,10 @@ def known_column(name: str, columns: Iterable[str], where: str, molecules: bool 
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+    if any(len(STRUCTURE.findall(one)) > 1 and " " not in one for one in there):
+        raise InputError(
+            f"{where} has no column {name!r}, and its first line looks like data: {listed}; write the names of the "
+            "columns in its first line, or save a list of SMILES as .smi."
+        )
     advice = f"; name the column of SMILES with {SMILES_OPTION}" if molecules or name == "smiles" else ""
     raise InputError(f"{where} has no column {name!r}; {hint}its columns are: {listed or 'none'}{advice}{otherwise}.")
