@@ -157,5 +157,7 @@ def test_workbooks(tmp_path: Path) -> None:
     notes = reading_notes(path)
     assert notes[0] == "a.xlsx has 2 sheets; only the first, 'Sheet', is read."
     assert "2 unnamed or repeated columns" in notes[1]
+    with pytest.raises(InputError, match=r"sheet 'Sheet'; only the first of 2 sheets is read\) has no column 'mol'"):
+        read_collection(path, "mol")
     with pytest.raises(InputError, match="not an Excel workbook"):
         read_collection(write(tmp_path / "b.xlsx", b"PK\x03\x04"))

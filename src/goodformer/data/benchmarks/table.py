@@ -25,7 +25,7 @@ from goodformer.data.graphs import GIVEN, GraphSet
 from goodformer.data.molecule import FEATURES, Rejected
 from goodformer.data.readers.collection import Collection, Columns, joined, known_column, pick, same_column
 from goodformer.data.readers.labels import Labels, TaskChoice, read_labels
-from goodformer.data.readers.rows import read_collection, reading_notes
+from goodformer.data.readers.rows import named, read_collection, reading_notes
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
@@ -205,7 +205,7 @@ def read_rows(
         collection, read = read_collection(file, smiles, standardise)
         check_readable(collection, file)
         for name in needed:
-            known_column(name, read, str(file))
+            known_column(name, read, str(file) if name in read else named(file))
         given, first = same_column(smiles, read), same_column(smiles, columns)
         if given and first:  # in training it may have another case
             read[first] = read.pop(given)

@@ -41,6 +41,12 @@ def notes_on_workbook(path: Path) -> list[str]:
     return [note for note in (more, names_note(names, path)) if note]
 
 
+def only_first(path: Path) -> str:
+    """Return which sheet of a workbook is read, if it has several; else nothing."""
+    with _sheet(path) as (sheet, count):
+        return f" (sheet {sheet.title!r}; only the first of {count} sheets is read)" if count > 1 else ""
+
+
 @contextmanager
 def _sheet(path: Path) -> Iterator[tuple[Any, int]]:
     """Open the first sheet, row by row, and count the sheets."""

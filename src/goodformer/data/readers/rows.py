@@ -18,7 +18,15 @@ from typing import IO, Any, Protocol, Self
 
 from goodformer import files
 from goodformer.data.readers import excel, json_rows, sdf, tu_folder
-from goodformer.data.readers.collection import Collection, Columns, check_molecular, from_smiles, joined, known_column
+from goodformer.data.readers.collection import (
+    Collection,
+    Columns,
+    check_molecular,
+    from_smiles,
+    joined,
+    known_column,
+    same_column,
+)
 from goodformer.data.readers.json_lines import read_lines
 from goodformer.data.readers.source import PACKED, encoding_note, form_of, open_bytes, reading
 from goodformer.data.readers.text import (
@@ -183,7 +191,8 @@ def _table_blocks(
     check_molecular(features, f"{path} holds molecules")
     first = 0
     for columns in read_rows(path, smiles, size):
-        column = known_column(smiles, columns, str(path), True)
+        where = str(path) if same_column(smiles, columns) else named(path)
+        column = known_column(smiles, columns, where, True)
         texts = columns[column]
         if texts and first + len(texts) <= skip:
             first += len(texts)
@@ -210,6 +219,12 @@ def molecule_block(
     """Return rows of a table with the graphs of their SMILES; ``first`` is the number of the first row."""
     texts = [text_of(value) for value in columns[smiles]]
     return Block(first, columns, from_smiles(texts, features, first, standardise))
+
+
+def named(path: str | Path) -> str:
+    """Return the name of a file for a sentence; of a workbook with several sheets also the one that is read."""
+    sheet = excel.only_first(Path(path)) if form_of(path) in excel.WORKBOOKS else ""
+    return f"{path}{sheet}"
 
 
 def reading_notes(path: str | Path, smiles: str = "smiles") -> list[str]:
