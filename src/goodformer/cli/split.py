@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -109,10 +110,16 @@ def _shares(classes: dict[str, list[str]]) -> str:
         return f"mean of {', '.join(classes)}"
     pairs = [(target, names[1]) for target, names in classes.items() if len(names) == 2]
     if not pairs:
-        return f"shares of {', '.join([name for names in classes.values() for name in names][:SHOWN])}"
+        return f"shares of {_first([name for names in classes.values() for name in names])}"
     if len(pairs) == 1:
         return f"share of {pairs[0][1]}"
-    return f"shares of {', '.join(f'{name} in {target}' for target, name in pairs[:SHOWN])}"
+    return f"shares of {_first([f'{name} in {target}' for target, name in pairs])}"
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the names that a row of the table has room for, and how many more there are."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _brief(value: Any) -> Any:
