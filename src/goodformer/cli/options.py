@@ -19,9 +19,7 @@ DataFile = Annotated[
     Path,
     typer.Argument(metavar="FILE", help="CSV, TSV, SMI, Excel, Parquet, SDF, JSON lines (.gz allowed) or a TU folder."),
 ]
-ValFile = Annotated[
-    Path | None, typer.Option("--val", metavar="FILE", help="Validation rows in a file of their own.")
-]
+ValFile = Annotated[Path | None, typer.Option("--val", metavar="FILE", help="Validation rows in a file of their own.")]
 TestFile = Annotated[Path | None, typer.Option("--test", metavar="FILE", help="Test rows in a file of their own.")]
 Standardise = Annotated[
     str,
