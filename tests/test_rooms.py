@@ -44,12 +44,23 @@ MAY_IMPORT = {
     "serve": DISK | {"data", "fitted", "explain", "draw", "pages", "apply", "__init__"},
     "export": DISK | {"methods", "fitted", "uncertainty"},
     "quickstart": DISK | {"data", "config", "engine", "fitted", "draw", "report", "pages"},
+    "comparing": {"data", "config", "report", "executors", "__init__"},
     "cli": None,
     "__init__": None,
     "__main__": {"cli"},
 }
 """What each room may import besides itself; None stands for everything. ``__init__`` loads names on first use."""
-LIGHT = ("config", "report", "executors", "engine.store", "cli.runs", "cli.compare", "cli.reproduce", "cli.methods")
+LIGHT = (
+    "config",
+    "report",
+    "comparing",
+    "executors",
+    "engine.store",
+    "cli.runs",
+    "cli.compare",
+    "cli.reproduce",
+    "cli.methods",
+)
 """Modules that must not import torch: commands that read records start within a second."""
 LIBRARIES = {
     "lightning": {"engine/loop.py"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from goodformer.apply.explanation import explain_graphs as explain_graphs
     from goodformer.apply.explanation import explain_run as explain_run
+    from goodformer.comparing import compare as compare
     from goodformer.config.presets import configure as configure
     from goodformer.config.run import Hardware as Hardware
     from goodformer.config.run import RunConfig as RunConfig
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "goodformer.apply.explanation": ("explain_graphs", "explain_run"),
+    "goodformer.comparing": ("compare",),
     "goodformer.config.presets": ("configure",),
     "goodformer.config.run": ("Hardware", "RunConfig"),
     "goodformer.config.settings_file": ("configure_from",),

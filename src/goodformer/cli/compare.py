@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -81,52 +81,46 @@ def command(
     if suite and (domain or shift):
         raise InputError("--domain and --shift belong to one data set; leave them out with --suite.")
     with output.working():
+        from goodformer.comparing import Work, compare
         from goodformer.engine.store import export_results
-        from goodformer.report import compare
-        from goodformer.report import suite as suites
-        from goodformer.report.pace import Paces
-        from goodformer.report.paired import Shelf
-        from goodformer.report.records import finished, records_of
+        from goodformer.report.records import finished
 
         sources = options.record_sources(records) if table_only else records or []
         given = {key: value for key, value in (("domain", domain), ("shift", shift)) if value is not None}
-        compared = [row for row in (against, *(pair or ())) if row]
-        what: Any = suite or {"name": dataset, **given}
-        room: Any = suites if suite else compare
-        plan = room.plan(what, ",".join([methods, *compared]), seeds, budget, overrides or [])
-        known = records_of(plan.runs, runs, sources)
-        failures: dict[str, str] = {}
-        if known and not table_only and not quiet:
-            again = "" if sources else f"; to train one again, delete its folder in {runs}"
-            typer.echo(f"{len(known)} of {len(plan.runs)} runs finished before{again}.", err=True)
-        if not table_only and (missing := plan.missing(known)):
-            from goodformer import executors
-            from goodformer.data import load_benchmark
 
-            executors.check_executor(executor, address)
-            for data in {config.dataset["name"]: config.dataset for config in missing}.values():
-                load_benchmark(**data)  # missing data are one error, not one failure per run
-            paces = Paces(known.values())
-            expected = {one.id: seconds for one in missing if (seconds := paces.seconds(one)) is not None}
-            with output.watching(quiet) as watch:
-                failures = executors.complete(missing, runs, executor, jobs, threads, watch, address, expected)
-            known = records_of(plan.runs, runs, sources)
+        def begin(known: int, wanted: int) -> None:
+            if known and not table_only and not quiet:
+                again = "" if sources else f"; to train one again, delete its folder in {runs}"
+                typer.echo(f"{known} of {wanted} runs finished before{again}.", err=True)
+
+        with output.watching(quiet or table_only) as watch:
+            done = compare(
+                suite or {"name": dataset, **given},
+                methods,
+                seeds,
+                budget,
+                overrides or [],
+                against=against,
+                pairs=[pair] if pair else (),
+                runs=runs,
+                records=sources,
+                work=None if table_only else Work(executor, jobs, threads, address, watch),
+                begin=begin,
+            )
         if export:
-            export_results(finished(plan.runs, runs), export, predictions)
-        report = room.report(plan, known, failures, against, [pair] if pair else (), Shelf(runs, sources))
-        table = room.table(report)
-        if page and known and not table_only:
+            export_results(finished(done.runs, runs), export, predictions)
+        if page and done.records and not table_only:
             from goodformer.pages import PAGE, attempted
             from goodformer.pages.comparison import write
 
-            written, notes = attempted(lambda: write(list(known.values()), runs / PAGE, [table]))
+            written, notes = attempted(lambda: write(list(done.records.values()), runs / PAGE, [done.table]))
             typer.echo(f"page: {written}" if written else f"note: {notes[0]}", err=True)
     made = {
-        output.Format.text: lambda: table.text(output.width()),
-        output.Format.markdown: table.markdown,
-        output.Format.latex: table.latex,
-        output.Format.json: lambda: output.document_text(report),
+        output.Format.text: lambda: done.table.text(output.width()),
+        output.Format.markdown: done.table.markdown,
+        output.Format.latex: done.table.latex,
+        output.Format.json: lambda: output.document_text(done.report),
     }
     output.print_or_save(made, chosen, out, as_json)
-    if failures:
+    if done.failures:
         raise typer.Exit(1)
