@@ -21,6 +21,7 @@ from goodformer.data.benchmarks.table import load_table
 from goodformer.data.features import check_features
 from goodformer.data.molecule import FEATURES, Molecules, featurise, featurise_blocks, rejected_note
 from goodformer.data.readers.rows import read_blocks, read_collection
+from goodformer.data.similarity import BITS
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.splitters import make_split
 
@@ -340,7 +341,7 @@ def test_fingerprints_have_rdkits_similarity() -> None:
     for one, other in ((4, 5), (7, 8), (12, 0), (3, 20), (26, 27)):
         ours = (found[one] & found[other]).sum() / (found[one] | found[other]).sum()
         assert ours == pytest.approx(DataStructs.TanimotoSimilarity(theirs[one], theirs[other]))
-    assert featurise([]).parsed.fingerprints().shape == (0, 1024)
+    assert featurise([]).parsed.fingerprints().shape == (0, BITS)
 
 
 def test_note_on_rejected_rows() -> None:

@@ -8,6 +8,7 @@ import pytest
 from rdkit import Chem, DataStructs
 from rdkit.Chem import rdFingerprintGenerator
 
+from goodformer.data.similarity import BITS
 from goodformer.pages import evidence
 from goodformer.pages.answers import Answers
 from tests.pages.conftest import EVIL
@@ -29,7 +30,7 @@ def test_every_row_is_kept_with_its_label(kept: dict[str, Any], nitro: dict[str,
 
 
 def test_similarity_and_neighbours_are_those_of_rdkit(kept: dict[str, Any]) -> None:
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=BITS)
 
     def bits(smiles: str) -> Any:
         return generator.GetFingerprint(Chem.MolFromSmiles(smiles))

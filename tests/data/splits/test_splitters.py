@@ -17,6 +17,7 @@ from torch import Tensor
 
 from goodformer.data.molecule import featurise
 from goodformer.data.readers.collection import Collection, collect
+from goodformer.data.similarity import BITS
 from goodformer.data.splits.distance import _sentence, distance_report, nearest_similarity, separation
 from goodformer.data.splits.domains import NO_RING, by_cluster, by_column, by_scaffold
 from goodformer.data.splits.order import order_of
@@ -446,7 +447,7 @@ def test_clusters_of_graphs_hold_like_ones() -> None:
 
 def test_nearest_similarity_is_that_of_rdkit() -> None:
     some, others = MOLECULES[:40], [*MOLECULES[60:], "CCO", "O"]
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=BITS)
     mine, theirs = ([generator.GetFingerprint(Chem.MolFromSmiles(text)) for text in part] for part in (some, others))
     expected = [max(DataStructs.BulkTanimotoSimilarity(one, theirs)) for one in mine]
     assert nearest_similarity(
