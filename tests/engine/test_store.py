@@ -66,7 +66,7 @@ def test_an_unknown_run_is_answered_with_the_five_nearest_and_their_number(tmp_p
 
 def test_a_model_alone_is_no_run(finished: Run, tmp_path: Path) -> None:
     shutil.copytree(finished.folder / "best", tmp_path / "mine")
-    with pytest.raises(InputError, match=r"mine is a fitted model.*goodformer predict.*goodformer explain"):
+    with pytest.raises(InputError, match=r"mine is a fitted model.*goodformer predict.*evaluate"):
         Run.open(tmp_path / "mine")
 
 
