@@ -77,11 +77,11 @@ def measure(program: str, name: str, split_seed: int, seed: int, folder: Path) -
     every, kind = rows(name, split_seed), SETS[name][2]
     test = [row for row in every if row[2] == "test"]
     data, questions = write_rows(folder / "data.csv", every), write_rows(folder / "test.csv", test)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = child_seconds()
     common = ["--smiles-columns", "smiles", "--accelerator", "cpu", "--num-workers", "0"]
     train = [program, "train", "--data-path", data, "--target-columns", "y", "--splits-column", "split", *common]
     run_program([*train, "--task-type", kind, "--pytorch-seed", seed, "--output-dir", folder / "model"])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = child_seconds() - before
     weights = sorted((folder / "model").rglob("best*.pt"))[0]
     predict = [program, "predict", "--test-path", questions, "--model-paths", weights, *common]
     run_program([*predict, "--preds-path", folder / "answers.csv"])
@@ -95,7 +95,6 @@ def measure(program: str, name: str, split_seed: int, seed: int, folder: Path) -
         score = {"ood_test_rocauc": float(roc_auc_score(y, predicted))}
     else:
         score = {"ood_test_rmse": math.sqrt(sum((p - q) ** 2 for p, q in zip(predicted, y, strict=True)) / len(y))}
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     counts = {split: sum(row[2] == split for row in every) for split in OURS.values()}
     return {
         "dataset": name,
@@ -111,6 +110,12 @@ def measure(program: str, name: str, split_seed: int, seed: int, folder: Path) -
 def place(entry: Mapping[str, Any]) -> tuple[str, int, int]:
     """Return what makes an entry of the JSON file unique."""
     return entry["dataset"], entry["split_seed"], entry["seed"]
+
+
+def child_seconds() -> float:
+    """Return the processor seconds of all programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run_program(words: list[Any]) -> None:

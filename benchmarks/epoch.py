@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.chemprop import run_program, write_rows
+from benchmarks.chemprop import child_seconds, run_program, write_rows
 from goodformer.config.presets import configure
 from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
@@ -54,17 +53,12 @@ def chemprop_seconds(program: str, folder: Path) -> float:
     data = write_rows(folder / "data.csv", molecules())
     spent = []
     for epochs in THEIRS:
-        before = _children()
+        before = child_seconds()
         words = [program, "train", "--data-path", data, "--smiles-columns", "smiles", "--target-columns", "y"]
         words += ["--splits-column", "split", "--task-type", "classification", "--accelerator", "cpu"]
         run_program([*words, "--num-workers", "0", "--epochs", epochs, "--output-dir", folder / f"model-{epochs}"])
-        spent.append(_children() - before)
+        spent.append(child_seconds() - before)
     return (spent[1] - spent[0]) / (THEIRS[1] - THEIRS[0])
-
-
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def goodformer_seconds(preset: str, folder: Path) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from goodformer.apply.predict import BLOCK, LISTED, model_blocks, notes_on, problems_of
@@ -42,12 +41,13 @@ def evaluate_file(
         bootstrap intervals, and the coverage of conformal sets or intervals.
     """
     answers: list[Predictions] = []
-    labels: list[Tensor] = []
+    columns: dict[str, list[Any]] = {name: [] for name in model.classes}
     problems: list[dict[str, Any]] = []
     rows = 0
     for block in model_blocks(model, path, smiles, size):
         if len(block.collection.graphs):
-            labels.append(_labels(model, block, path))
+            for name, entries in _entries(model, block, path).items():
+                columns[name] += entries
             answers.append(model.predict(block.collection.graphs, scores=False))
         rows += block.collection.count
         problems += problems_of(block.collection)
@@ -55,7 +55,7 @@ def evaluate_file(
             watch(rows)
     if not answers:
         raise InputError(f"{path} has no row that can be read; give rows with labels.")
-    y, answer = torch.cat(labels), Predictions.concat(answers)
+    y, answer = read_known(columns, model.classes), Predictions.concat(answers)
     known = labelled(y)
     if not bool(known.any()):
         raise InputError(f"{path} has no label in {', '.join(model.classes)}; use goodformer predict, or fill them in.")
@@ -74,8 +74,8 @@ def evaluate_file(
     }
 
 
-def _labels(model: FittedModel, block: Block, path: str | Path) -> Tensor:
-    """Return the labels of the readable rows of a block, (G, T)."""
+def _entries(model: FittedModel, block: Block, path: str | Path) -> dict[str, list[Any]]:
+    """Return the entries of the readable rows of a block in the column of each target."""
     missing = [name for name in model.classes if name not in block.columns]
     if missing:
         has = ", ".join(block.columns) or "none"
@@ -84,7 +84,7 @@ def _labels(model: FittedModel, block: Block, path: str | Path) -> Tensor:
             "of the labels, or use goodformer predict."
         )
     places = [int(row) - block.first for row in block.collection.rows]
-    return read_known({name: [block.columns[name][at] for at in places] for name in model.classes}, model.classes)
+    return {name: [block.columns[name][at] for at in places] for name in model.classes}
 
 
 def _part(model: FittedModel, answer: Predictions, y: Tensor, which: Tensor) -> dict[str, Any]:

@@ -14,9 +14,8 @@ def keep_freed_memory(megabytes: int = 512) -> bool:
     """Let the C library keep up to so much freed memory for the next step; return whether it does.
 
     By default glibc returns the memory of a step to the system and asks for it again in the next one, page by page,
-    which takes several percent of a step on small graphs, and 40 % of Exphormer's evaluation on graphs of 90 nodes,
-    whose blocks are large. Here no block is mapped for itself, so large ones are kept, too. With other C libraries
-    nothing changes.
+    which takes several percent of a step on small graphs and more where blocks are large. Here no block is mapped for
+    itself, so large ones are kept, too. With other C libraries nothing changes.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False

@@ -227,7 +227,7 @@ class LabelledFile:
         smiles: Column of the SMILES.
         labels: Labels of the same rows.
         split: Split of the same rows.
-        notes: Remarks on how labels and domains were read, one sentence each.
+        remarks: How labels and domains were read, one sentence each.
         standardise: How molecules were standardised.
     """
 
@@ -235,8 +235,14 @@ class LabelledFile:
     smiles: str
     labels: Labels
     split: Split
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     standardise: str = "none"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks, and what the rows themselves give cause to say; one sentence each."""
+        told = (conflict_note(self.conflicts), repeat_note(self), fragment_note(self))
+        return (*self.remarks, *filter(None, told))
 
     @property
     def path(self) -> Path:
@@ -253,7 +259,7 @@ class LabelledFile:
         """A number for each graph (G,), the same for equal molecules or identical graphs."""
         return np.unique(same_graphs(self.collection), return_inverse=True)[1]
 
-    @property
+    @cached_property
     def conflicts(self) -> list[dict[str, Any]]:
         """Equal molecules (or identical graphs) whose labels differ: rows counted from 1, target and labels.
 
@@ -317,11 +323,9 @@ def load_table(
     labels = read_labels(pick(rows.columns, targets, str(path)), task)
     made, note = rows.split(split, labels.strata, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
-    table = LabelledFile(rows, smiles, labels, made, standardise=standardise)
     codes = code_note(rows.collection) if rows.collection.molecules is None else ""
-    told = (conflict_note(table.conflicts), repeat_note(table), fragment_note(table))
-    notes = tuple(filter(None, (*read, codes, *labels.notes, note, *told)))
-    return replace(table, notes=notes)
+    remarks = tuple(filter(None, (*read, codes, *labels.notes, note)))
+    return LabelledFile(rows, smiles, labels, made, remarks, standardise)
 
 
 def assemble(

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 SMILES_OPTION = "--smiles COLUMN"
+"""How a command names the column of SMILES."""
 STRUCTURE = re.compile(r"=O|[cCn]1|\(C|\[[A-Zn][@H+\-\]]|C\(")
 """Parts of a SMILES; a column whose name has two of them is a row of data."""
-"""How a command names the column of SMILES."""
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
 

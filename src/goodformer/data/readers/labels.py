@@ -166,11 +166,7 @@ def read_known(columns: Mapping[str, Column], classes: Classes) -> Tensor:
         words = [_value(entry) for entry in columns[name]]
         if not names:
             points = [_with_point(word) for word in words] if _decimal_commas(words) else words
-            numbers = [None if word is None else number_of(word) for word in points]
-            wrong = [word for word, number in zip(words, numbers, strict=True) if word is not None and number is None]
-            if wrong:
-                raise _no_numbers(name, wrong)
-            found.append([math.nan if number is None else number for number in numbers])
+            found.append([math.nan if number is None else number for number in _numbers(name, points)])
             continue
         codes = {one.casefold(): float(place) for place, one in enumerate(names)}
         other = sorted({word for word in words if word is not None and word.casefold() not in codes})
@@ -227,11 +223,7 @@ def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
     """Return columns of numbers as measured values (R, T)."""
     values, notes = [], []
     for name, column in columns.items():
-        numbers = [None if word is None else number_of(word) for word in column]
-        wrong = [word for word, number in zip(column, numbers, strict=True) if word is not None and number is None]
-        wrong += [f"{number:g}" for number in numbers if number is not None and abs(number) > LARGEST]
-        if wrong:
-            raise _no_numbers(name, wrong)
+        numbers = _numbers(name, column)
         values.append([math.nan if number is None else number for number in numbers])
         known = [number for number in numbers if number is not None]
         _counted(name, [repr(number) for number in known])
@@ -242,6 +234,16 @@ def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
             )
     y = torch.tensor(values, dtype=torch.double).T.float().contiguous()  # (R, T)
     return Labels(y, Task("regression", len(columns), "rmse"), dict.fromkeys(columns, ()), tuple(notes))
+
+
+def _numbers(name: str, column: Sequence[str | None]) -> list[float | None]:
+    """Return the numbers of a column, None where missing; raise an error for entries that cannot be used as such."""
+    numbers = [None if word is None else number_of(word) for word in column]
+    wrong = [word for word, number in zip(column, numbers, strict=True) if word is not None and number is None]
+    wrong += [f"{number:g}" for number in numbers if number is not None and abs(number) > LARGEST]
+    if wrong:
+        raise _no_numbers(name, wrong)
+    return numbers
 
 
 def _no_numbers(name: str, wrong: Sequence[str]) -> InputError:

@@ -91,9 +91,9 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
 
 def column_note(name: str, collection: Collection, columns: Columns | None) -> str:
     """Return a note on how the values of a column were read and which are held out."""
-    order = order_of(name, filter(None, column_words(name, collection, columns)))
+    words = [word for word in column_words(name, collection, columns) if word]
+    order = order_of(name, words)
     if order.measure is None:
-        words = [word for word in column_words(name, collection, columns) if word]
         own = sum(count for count in Counter(words).values() if count == 1)
         single = f" {percent(own / len(words))} of the rows have a value of their own: they are held out at random."
         return order.note + single * (own > len(words) / 2)
