@@ -30,3 +30,10 @@ def test_missing_runs_are_trained_once(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("summary.json")} == times
     (erm,) = (row for row in again.report["rows"] if row["row"] == "erm")
     assert erm["difference"] is not None
+
+
+def test_an_artefact_of_the_paper(tmp_path: Path) -> None:
+    done = gf.reproduce("table-predictor", budget="compare", dataset="good-motif/basis", runs=tmp_path)
+    assert done.artefact.name == "table-predictor"
+    assert done.report["gap"]["runs"] == len(done.report["tables"][0]["rows"]) * 3
+    assert not done.failures

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from goodformer.fitted import FittedModel as FittedModel
     from goodformer.methods import METHODS as METHODS
     from goodformer.models import MODELS as MODELS
+    from goodformer.reproducing import reproduce as reproduce
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ _HOMES = {
     "goodformer.fitted": ("FittedModel",),
     "goodformer.methods": ("METHODS",),
     "goodformer.models": ("MODELS",),
+    "goodformer.reproducing": ("reproduce",),
     "goodformer.errors": ("InputError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -96,14 +96,21 @@ def compare(
     if begin:
         begin(len(known), len(plan.runs))
     if work is not None and (missing := plan.missing(known)):
-        failures = _train(missing, folder, known, work)
+        failures = complete(missing, folder, known, work)
         known = records_of(plan.runs, folder, records)
     report = room.report(plan, known, failures, against, pairs, Shelf(folder, records))
     return Compared(room.table(report), report, plan.runs, known, failures)
 
 
-def _train(missing: Sequence[RunConfig], folder: Path, known: Mapping[str, Record], work: Work) -> dict[str, str]:
-    """Train runs and return the reasons of those that failed."""
+def complete(missing: Sequence[RunConfig], folder: Path, known: Mapping[str, Record], work: Work) -> dict[str, str]:
+    """Train runs and return the reasons of those that failed, by id.
+
+    Args:
+        missing: What to train.
+        folder: Folder of the runs.
+        known: Records of other runs, from which the time that is left is estimated.
+        work: Where to train.
+    """
     from goodformer.data import load_benchmark  # loads torch
 
     executors.check_executor(work.executor, work.address)

@@ -52,9 +52,12 @@ def test_ours_stands_beside_controls_with_the_same_chance_and_no_number_of_the_p
     assert not reproduce.write([tmp_path], page)
     text = page.read_text(encoding="utf-8")
     few, gap = "(2 of 3 seeds)", "+2.00 [+2.00, +2.00]"
-    assert [row for row in text.splitlines() if row.startswith("| GOOD")] == [
-        f"| GOOD-Motif basis | 91.00 ±1.00 | 89.00 ±1.00 | 70.00 ±0.00 {few} | {gap} | 93.57 | 18,000 | 3,000 | 5 |",
-        f"| GOOD-Motif basis | 0.950 ±0.000 | 0.300 ±0.000 {few} | 0.250 | 18,000 | 3,000 | 5 |",
+    lines = [row for row in text.splitlines() if row.startswith(("| GOOD", "| GSAT", "| inputs", "| CIGA"))]
+    assert lines == [
+        f"| GOOD-Motif basis | 91.00 ±1.00 | 89.00 ±1.00 | {gap} | 93.57 | 0.950 ±0.000 | 0.250 | 18,000 | 3,000 | 5 |",
+        "| GOODFormer (ours) | 91.00 ±1.00 | 0.950 ±0.000 |",
+        f"| GSAT, same inputs | 70.00 ±0.00 {few} | 0.300 ±0.000 {few} |",
+        "| inputs alone | - | 0.250 |",
     ]
     for number in ("81.97", "0.698"):
         assert number not in text
@@ -63,13 +66,12 @@ def test_ours_stands_beside_controls_with_the_same_chance_and_no_number_of_the_p
 
 def test_runs_on_fewer_graphs_are_not_shown(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(line("goodformer", 0, 0.5, budget="compare"))
-    accuracy, precision = headline.tables([tmp_path])
-    assert accuracy.rows == precision.rows == []
+    assert [table.rows for table in headline.tables([tmp_path])] == [[], []]
 
 
 def test_controls_had_the_graphs_epochs_and_inputs_of_ours() -> None:
     for place in headline.PLACES:
-        configs = [place.comparison.configs[row, 0] for row in headline.COLUMNS]
+        configs = [place.comparison.configs[row, 0] for row in (*headline.PAIR, *headline.RIVAL_ROWS)]
         chances = [(one.dataset, one.training.epochs, one.model["inputs"]) for one in configs]
         assert all(chance == chances[0] for chance in chances), place.title
 
@@ -102,6 +104,8 @@ def test_each_number_of_the_table_of_real_data_stands_under_its_head(tmp_path: P
 
 def test_a_metric_that_no_record_has_is_absent(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(line("goodformer", 0, 0.5))
-    accuracy, precision = headline.tables([tmp_path])
-    assert [cell.plain() for cell in accuracy.column("GOODFormer (ours)")] == ["50.00 (1 of 3 seeds)"]
-    assert [cell.plain() for cell in precision.column("GOODFormer (ours)")] == ["-"]
+    table, controls = headline.tables([tmp_path])
+    cells = dict(zip(table.heads, (cell.plain() for cell in table.rows[0]), strict=True))
+    assert cells["OOD test accuracy, %: GOODFormer (ours)"] == "50.00 (1 of 3 seeds)"
+    assert cells["Precision@10: GOODFormer (ours)"] == "-"
+    assert not controls.rows

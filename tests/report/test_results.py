@@ -104,7 +104,29 @@ def test_larger_benchmarks_come_first() -> None:
 
 def test_splits_with_several_seeds_are_one_row() -> None:
     runs = [trained(0, f"dataset.seed={seed}", ood_test=0.5 + seed / 10) for seed in range(3)]
-    assert shown(*runs) == [("GOODFormer (ours)", "3")]
+    assert shown(*runs) == [("GOODFormer (ours)", "1")]  # one training seed
+    assert [cell.plain() for cell in only(runs).column("splits")] == ["3"]
+
+
+def test_runs_that_stopped_early_are_one_row_and_splits_of_other_sizes_one_table() -> None:
+    data = {"name": "bace", "split": "scaffold"}
+    runs = [
+        trained(
+            0,
+            f"dataset.seed={seed}",
+            data=data,
+            dataset="bace",
+            epochs=epochs,
+            train_graphs=900 + seed,
+            metric="rocauc",
+        )
+        for seed, epochs in enumerate((3, 5))
+    ]
+    longest = runs[0]["config"]["training"]["epochs"]
+    table = only(runs)
+    assert table.title.endswith("900-901 training graphs, ROC-AUC, %")
+    assert len(table.rows) == 1
+    assert f"{longest} epochs" in table.note
 
 
 def test_cost_is_in_cpu_seconds_if_every_record_has_them() -> None:

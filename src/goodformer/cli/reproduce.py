@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from goodformer.cli import options, output
-from goodformer.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from goodformer.report.artefacts import TablePlan
 
 
 def command(
@@ -71,89 +65,59 @@ def command(
     A record counts only if its settings equal those that the run would have now. Training can be stopped and
     continued at any time; the exit code is 1 if a run failed.
     """
-    from goodformer.report import artefacts, reproduce
-
     sources = options.record_sources(records)
-    if page:
-        output.page(page, reproduce.write(sources or [options.RESULTS], page))
-    if verdicts:
-        from goodformer.report import verdict_page
-
-        output.page(verdicts, verdict_page.write(sources or [options.RESULTS], verdicts))
     if page or verdicts:
+        _write_pages(sources or [options.RESULTS], page, verdicts)
         return
     if name is None:
         _list(sources, runs, seeds, as_json or form is output.Format.json)
         return
-    chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
-    words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
-    one = artefacts.artefact(name)
-    plans = artefacts.narrowed(one.plans(budget, seeds), dataset, methods)
-    written = output.chosen_format(form, None if one.drawn else out)
-    failures: dict[str, str] = {}
-    measured: list[dict[str, Any]] = []
     with output.working():
-        known = reproduce.known_records(plans, sources, runs)
-        # A figure needs run folders, not records.
-        missing = reproduce.untrained(plans, {} if one.folders else known) if run and not times_only else []
-        try:
-            if missing:
-                from goodformer import executors
+        from goodformer.comparing import Work
+        from goodformer.report import reproduce as shown
+        from goodformer.report.artefacts import artefact
+        from goodformer.reproducing import reproduce
 
-                with output.watching(quiet) as watch:
-                    failures = executors.complete(missing, runs, executor, jobs, threads, watch, address)
-                known = reproduce.known_records(plans, sources, runs)
-            if (run or times_only) and (configs := reproduce.untimed(plans, known)):
-                from goodformer.engine.inference import time_inference
-
-                options.limit_threads(threads)
-                measured = [time_inference(config, runs) for config in configs]
-        finally:  # finished runs are exported even if the rest is stopped
-            if export:
-                reproduce.export(plans, runs, export, measured)
-        report = reproduce.report(one, plans, reproduce.with_times(known, measured), words, runs)
-        if one.drawn and out:
-            _draw(one.folders, plans, report, runs, out)
+        drawn = artefact(name).drawn
+        written = output.chosen_format(form, None if drawn else out)
+        with output.watching(quiet or not run) as watch:
+            done = reproduce(
+                name,
+                budget=budget,
+                seeds=seeds,
+                dataset=dataset,
+                methods=methods,
+                runs=runs,
+                records=sources,
+                train=run and not times_only,
+                times=run or times_only,
+                work=Work(executor, jobs, threads, address, watch),
+                export=export,
+            )
+        if drawn and out:
+            typer.echo(f"{done.draw(out)} drawn", err=True)
     made = {
-        output.Format.text: lambda: reproduce.text(report, output.width()),
-        output.Format.markdown: lambda: reproduce.markdown(report),
-        output.Format.latex: lambda: reproduce.latex(report),
-        output.Format.json: lambda: output.document_text(report),
+        output.Format.text: lambda: shown.text(done.report, output.width()),
+        output.Format.markdown: lambda: shown.markdown(done.report),
+        output.Format.latex: lambda: shown.latex(done.report),
+        output.Format.json: lambda: output.document_text(done.report),
     }
-    output.print_or_save(made, written, None if one.drawn else out, as_json)
+    output.print_or_save(made, written, None if drawn else out, as_json)
     _warn(sources)
-    for identity, reason in failures.items():
+    for identity, reason in done.failures.items():
         typer.echo(f"run {identity} failed: {reason}", err=True)
-    if failures:
+    if done.failures:
         raise typer.Exit(1)
 
 
-def _draw(from_folders: bool, plans: Sequence[TablePlan], report: dict[str, Any], runs: Path, out: Path) -> None:
-    """Draw a figure from the weights of run folders, or from the tables of a report."""
-    from goodformer.draw import artefacts as pictures
-    from goodformer.draw.canvas import save
-    from goodformer.report import reproduce
-    from goodformer.report.artefacts import REFERENCE
+def _write_pages(sources: list[Path], page: Path | None, verdicts: Path | None) -> None:
+    """Write the tables, the verdicts or both into their pages."""
+    from goodformer.report import reproduce, verdict_page
 
-    if not from_folders:
-        tables = {made["title"]: made for made in report["tables"]}
-        reference = tables.pop(REFERENCE, None)
-        figure = pictures.sensitivity(list(tables.values()), reference, report["remark"])
-    else:
-        from goodformer.data import load_benchmark
-        from goodformer.fitted import FittedModel
-
-        finished = reproduce.drawn_runs(plans, runs)
-        if not finished:
-            raise InputError("no run to draw is finished; train them with goodformer reproduce figure-subgraphs --run.")
-        data = next(iter(finished.values())).config.dataset
-        graphs = pictures.examples(load_benchmark(**data).splits["test"])
-        scores = {title: FittedModel.of_run(run, "best").predict(graphs).edge_scores for title, run in finished.items()}
-        silent = [title for title, found in scores.items() if found is None]
-        if silent:
-            raise InputError(f"{', '.join(silent)} do not score edges; choose other methods with --methods.")
-        figure = pictures.subgraphs(graphs, {title: found for title, found in scores.items() if found is not None})
-    typer.echo(f"{save(figure, out)} drawn", err=True)
+    if page:
+        output.page(page, reproduce.write(sources, page))
+    if verdicts:
+        output.page(verdicts, verdict_page.write(sources, verdicts))
 
 
 def _list(sources: list[Path], runs: Path, seeds: int | None, as_json: bool) -> None:

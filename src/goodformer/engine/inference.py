@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
 from goodformer.engine.evaluate import infer
@@ -22,14 +24,16 @@ from goodformer.engine.store import BEST, Run
 from goodformer.engine.weights import load_weights
 
 
-def time_inference(config: RunConfig, root: Path | None = None, rounds: int = 3) -> dict[str, Any]:
+def time_inference(config: RunConfig, root: Path | None = None, threads: int = 1, rounds: int = 3) -> dict[str, Any]:
     """Return a record of the processor seconds that predicting the OOD test graphs takes.
 
     Args:
         config: The run whose method predicts.
         root: Folder that holds the run folders; a finished run there provides the weights.
+        threads: Number of threads that this process computes with from now on.
         rounds: How often all graphs are predicted; the fastest round counts.
     """
+    torch.set_num_threads(threads)
     benchmark = load_benchmark(**config.dataset)
     run = None if root is None else Run(root / config.folder_name)
     trained = run is not None and run.finished and (run.folder / BEST).is_dir()

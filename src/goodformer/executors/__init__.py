@@ -42,7 +42,7 @@ def complete(
         threads: Threads of each run.
         watch: Called with the progress several times a second.
         address: Address of the Ray cluster, see `goodformer.executors.ray.connected`.
-        expected: Seconds of training of each run, by its id, as far as records of similar runs tell.
+        expected: Seconds of training of each run, by its id, where similar runs are recorded.
     """
     check_executor(executor, address)
     if executor == "ray":

@@ -62,7 +62,7 @@ class Board:
         configs: All runs.
         root: Folder of runs.
         jobs: Number of runs at a time.
-        expected: Seconds of training of each run, by its id, as far as records of similar runs tell.
+        expected: Seconds of training of each run, by its id, where similar runs are recorded.
     """
 
     def __init__(

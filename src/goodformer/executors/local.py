@@ -45,7 +45,7 @@ def complete(
         jobs: Number of processes at a time.
         threads: Threads of each process.
         watch: Called several times a second, and once whenever a run has ended.
-        expected: Seconds of training of each run, by its id, as far as records of similar runs tell.
+        expected: Seconds of training of each run, by its id, where similar runs are recorded.
 
     Returns:
         The reason of each failed run, by its id.

@@ -107,7 +107,7 @@ def complete(
         threads: Threads of each run, which are also the CPUs that it takes of a node.
         watch: Called several times a second, and once whenever a run has ended.
         address: See `connected`.
-        expected: Seconds of training of each run, by its id, as far as records of similar runs tell.
+        expected: Seconds of training of each run, by its id, where similar runs are recorded.
 
     Returns:
         The reason of each failed run, by its id.

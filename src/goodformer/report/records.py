@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from goodformer import files
-from goodformer.config.history import AT_ONCE
+from goodformer.config.history import at_once
 from goodformer.config.members import is_blend
 from goodformer.config.presets import member_configs
 from goodformer.config.run import RunConfig
@@ -63,7 +63,7 @@ def finished(configs: Iterable[RunConfig], root: Path) -> list[Run]:
     found = []
     for config in configs:
         run = Run(root / config.folder_name)
-        if not run.finished and config.method["name"] in AT_ONCE:
+        if not run.finished and at_once(config.method["name"]):
             others = (Run(path) for path in sorted(root.glob(f"{config.folder_name.removesuffix(config.id)}*")))
             run = next((one for one in others if one.finished and one.config.result_id == config.result_id), run)
         found += [run] if run.finished else []
@@ -87,11 +87,11 @@ def known_records(
         if members != [member.id for member in member_configs(config)]:
             del found[config.id]
     found |= {run.config.id: run.summary for run in runs if run.summary}
-    if lacking := [one for one in configs if one.id not in found and one.method["name"] in AT_ONCE]:
+    if lacking := [one for one in configs if one.id not in found and at_once(one.method["name"])]:
         alike = {
             RunConfig.from_dict(record["config"]).result_id: record
             for record in found.values()
-            if isinstance(method := record["config"]["method"], Mapping) and method.get("name") in AT_ONCE
+            if isinstance(method := record["config"]["method"], Mapping) and at_once(method.get("name"))
         }
         found |= {one.id: alike[one.result_id] for one in lacking if one.result_id in alike}
     return found

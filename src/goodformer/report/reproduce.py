@@ -22,7 +22,7 @@ from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
 from goodformer.report.pace import Paces, duration
 from goodformer.report.paper import is_whole_table
-from goodformer.report.records import Record, SeedDifference, finished, read_lines, seed_difference
+from goodformer.report.records import Mean, Record, SeedDifference, finished, read_lines, seed_difference, welch
 from goodformer.report.rows import ALL, PAPER, THEIRS, VERSIONS, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
@@ -180,7 +180,7 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
 
 
 def _entry(column: Column, row: Row, found: Mapping[str, Record]) -> dict[str, Any]:
-    """Return a cell: ``seeds`` of the ``of`` runs are recorded, ``told`` of them have the metric."""
+    """Return a cell: ``seeds`` of the ``of`` runs are recorded, ``known`` of them have the metric."""
     comparison, metric = column.comparison, METRICS[column.metric]
     ids = [comparison.ids[row.name, seed] for seed in comparison.seeds if row in comparison.rows]
     done = [found[one] for one in ids if one in found and (column.metric == INFERENCE or trained(found, one))]
@@ -188,7 +188,7 @@ def _entry(column: Column, row: Row, found: Mapping[str, Record]) -> dict[str, A
     published = metric.published(comparison.settings, row.published) if column.beside else None
     return {
         "seeds": known if column.metric == INFERENCE else len(done),
-        "told": known,
+        "known": known,
         "of": len(ids),
         "given": given(comparison.configs[row.name, comparison.seeds[0]], done) if ids else None,
         **metric.over(done).to_dict(),
@@ -317,13 +317,14 @@ def table(made: Mapping[str, Any]) -> Table:
 def _cells(
     entries: Sequence[Mapping[str, Any]], metric: Metric, unit: int | None, level: float | None, whole: bool = True
 ) -> list[Cell]:
-    """Return the cells of a column, the best ones marked if no row is left out and all had the same chance and seeds.
+    """Return the cells of a column, the best ones marked if no row is left out, all had the same chance and seeds, and
+    the best is decided.
 
     A metric without ranks is also shown relative to a row.
     """
     base, cells = entries[unit]["mean"] if unit is not None and not metric.ranked else None, []
     for entry in entries:
-        wanted, known = entry.get("of", 0), entry.get("told", 0)
+        wanted, known = entry.get("of", 0), entry.get("known", 0)
         if entry["mean"] is None:
             cells.append(Cell(NOT_RUN if wanted and not entry["seeds"] else ABSENT))
             continue
@@ -331,8 +332,22 @@ def _cells(
         remarks += [f"({known} of {counted(wanted, 'seed')})"] if known != wanted else []
         had = chance_of(entry["given"]) if "given" in entry else None
         cells.append(Cell.mean(entry["mean"], entry["std"], metric.digits, " ".join(remarks), had))
-    whole = whole and all(entry.get("told", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
-    return ranked(cells, level) if metric.ranked and whole else cells
+    whole = whole and all(entry.get("known", 0) == entry.get("of", 0) for entry in entries if entry["mean"] is not None)
+    return ranked(cells, level) if metric.ranked and whole and _decided(entries) else cells
+
+
+def _decided(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the best mean of our runs is above all others by more than the scatter of the seeds.
+
+    Means of the paper, which has no runs here, are always ranked.
+    """
+    ours = [entry for entry in entries if entry["mean"] is not None and entry.get("of")]
+    if not ours:
+        return True
+    means = [Mean(entry["mean"], entry["std"], entry["known"]) for entry in ours]
+    best = max(means, key=lambda one: one.mean or 0.0)
+    rest = [one for one in means if one is not best]
+    return all(one.std is not None and best.std is not None and welch(best, one).low > 0 for one in rest)
 
 
 def chance_remark(tables: Sequence[Mapping[str, Any]]) -> str:
@@ -343,7 +358,7 @@ def chance_remark(tables: Sequence[Mapping[str, Any]]) -> str:
             for column, cell in zip(made["columns"], row["cells"], strict=True):
                 level, graphs = column["chance"], column["test_graphs"]
                 if cell["mean"] is not None and level is not None and graphs is not None:
-                    error = math.sqrt(level * (100 - level) / (graphs * cell["told"]))
+                    error = math.sqrt(level * (100 - level) / (graphs * cell["known"]))
                     points, guessed = points + 1, guessed + (abs(cell["mean"] - level) <= SURE * error)
     if not guessed:
         return ""

@@ -21,7 +21,7 @@ from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
 from goodformer.report.rows import GNN, GOODFORMER, PAPER, PLAIN_GNN, SHARED, version_title
 from goodformer.report.table import ABSENT, Cell, Table, insert
-from goodformer.spec import worth
+from goodformer.spec import METRIC_NAMES, percent, worth
 
 MOST_CHANGES = 4
 """Number of changed settings that a label lists; with more, as after a change of a preset, it only counts them."""
@@ -68,11 +68,15 @@ def rows(records: Sequence[Record]) -> list[list[tuple[str, list[Record]]]]:
 
 
 def _benchmarks(records: Sequence[Record]) -> dict[Key, list[Record]]:
-    """Return the records of each benchmark, by name, the largest number of graphs first."""
+    """Return the records of each benchmark, by name, the largest number of graphs first.
+
+    The splits of one table of rows, which differ a little in size, are one benchmark.
+    """
 
     def benchmark(record: Record) -> Key:
         dataset = record.get("config", {}).get("dataset", {})
-        return (*(record.get(key) for key in BENCHMARK), *(dataset.get(key) for key in VARIANT))
+        size = None if "split" in dataset else record.get("train_graphs")
+        return (*(record.get(key) for key in BENCHMARK[:-1]), size, *(dataset.get(key) for key in VARIANT))
 
     def order(key: Key) -> Key:
         named = dict(zip(BENCHMARK, key, strict=False))
@@ -92,17 +96,23 @@ def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Ke
 
 def _rows(records: Sequence[Record]) -> dict[Key, list[Record]]:
     """Return the records of each row of a table, those with the same settings but for the seed; best OOD test first."""
-    groups: dict[Key, list[Record]] = {}
-    for alike in _grouped(records, lambda record: tuple(record.get(key) for key in KEY)).values():
-        for record in alike:  # runs with other settings than their preset's are rows of their own
-            preset = ", ".join((str(record.get("preset")), *_changes(record)))
-            groups.setdefault(tuple(({**record, "preset": preset}).get(key) for key in KEY), []).append(record)
+
+    def row(record: Record) -> Key:  # runs with other settings than their preset's are rows of their own
+        preset = ", ".join((str(record.get("preset")), *_changes(record)))
+        return tuple({**record, "preset": preset, "epochs": _epochs(record)}.get(key) for key in KEY)
 
     def order(pair: tuple[Key, list[Record]]) -> float:
         mean, metric = METRICS["ood_test"].over(pair[1]).mean, str(pair[1][0].get("metric"))
         return math.inf if mean is None else -worth(metric, mean)
 
-    return dict(sorted(groups.items(), key=order))
+    return dict(sorted(_grouped(records, row).items(), key=order))
+
+
+def _epochs(record: Record) -> Any:
+    """Return the most epochs that a run may have; early stopping ends runs of one row after different numbers."""
+    if record.get("members"):  # a blend: one step after its members
+        return record.get("epochs")
+    return record.get("config", {}).get("training", {}).get("epochs", record.get("epochs"))
 
 
 def _table(benchmark: Key, records: Sequence[Record]) -> Table:
@@ -127,20 +137,29 @@ def _table(benchmark: Key, records: Sequence[Record]) -> Table:
             columns.append(("epoch chosen on" if name == "selection" else name, [Cell(text) for text in texts]))
         elif values[0] is not None:
             shared.append(words(values[0]))
-    columns.append(("seeds", [Cell.of(len(some)) for some in found]))
+    splits = [len({one.get("config", {}).get("dataset", {}).get("seed") for one in some}) for some in found]
+    if max(splits) > 1:
+        columns.append(("splits", [Cell.of(count) for count in splits]))
+    columns.append(("seeds", [Cell.of(len({one.get("seed") for one in some})) for some in found]))
     generated = [generated_sizes(record.get("config", {}).get("dataset", {})) for record in records]
     tested = {None if sizes is None else sizes["test"] for sizes in generated}
     shared += [f"{count:,} OOD test graphs" for count in tested if count is not None and len(tested) == 1]
     note = ", ".join(shared)
-    return Table.of_columns(columns, _title(benchmark), f"{note[:1].upper()}{note[1:]}." if note else "")
+    return Table.of_columns(columns, _title(benchmark, records), f"{note[:1].upper()}{note[1:]}." if note else "")
 
 
-def _title(benchmark: Key) -> str:
-    """Return the name of a benchmark and its size."""
+def _title(benchmark: Key, records: Sequence[Record]) -> str:
+    """Return the name of a benchmark, its size and its metric."""
     named = dict(zip((*BENCHMARK, *VARIANT), benchmark, strict=True))
     words = [str(named[part]) for part in ("dataset", "domain", "shift") if named[part] is not None]
     words += [f"{name} {named[name]}" for name in VARIANT if named[name] is not None]
-    return f"{' / '.join(words)}, {named['train_graphs']} training graphs"
+    sizes = [record["train_graphs"] for record in records if record.get("train_graphs") is not None]
+    size = [f"{'-'.join(str(one) for one in dict.fromkeys((min(sizes), max(sizes))))} training graphs"] if sizes else []
+    units = [
+        f"{METRIC_NAMES[one]}, %" if percent(one) == 100 else METRIC_NAMES[one]
+        for one in dict.fromkeys(record["metric"] for record in records if record.get("metric") in METRIC_NAMES)
+    ]
+    return ", ".join([" / ".join(words), *size, *units])
 
 
 def _label(key: Mapping[str, Any]) -> str:

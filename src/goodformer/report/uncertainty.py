@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -66,7 +67,8 @@ def read_records(path: str | Path) -> list[Record]:
     if source.is_dir():
         raise InputError(f"{source} is a folder; {ADVICE}.")
     if not source.is_file():
-        raise InputError(f"there is no file {source}; write one with goodformer uncertainty RUN --export {source}.")
+        command = f"goodformer uncertainty RUN --export {shlex.quote(str(source))}"
+        raise InputError(f"there is no file {source}; write one with {command}.")
     lines = files.read_lines(source, ADVICE)
     _check(source, lines)
     if not lines:

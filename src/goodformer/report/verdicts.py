@@ -64,8 +64,8 @@ RULES = {
     "selection": (
         "The paper does not say how it selects the reported epoch. Ours is chosen on OOD validation, the convention of "
         "the GOOD benchmark. No verdict on a number hinges on this choice: each number is also taken at the epoch that "
-        f"is best on ID validation and at the last epoch. If some of the three means pass and others fail, the verdict "
-        f"is *{DEPENDS}*."
+        f"is best on ID validation and at the last epoch. If some of the three means pass and the others "
+        f"fail beyond the scatter of the runs, the verdict is *{DEPENDS}*."
     ),
     "number": (
         f"A number is *{REPRODUCED}* if our mean lies within the paper's mean ± 1 standard deviation or above it under "
@@ -279,12 +279,16 @@ def number(evidence: Evidence, claim: Mapping[str, Any], data: str) -> Claim:
                 reason = f"{len(known)} of {counted(len(rules), 'selection rule')} recorded"
             if not reason and preset != OURS:
                 text = ", ".join(f"{_text(metric, mean)} ({SELECTION_NAMES[rule]})" for rule, mean in rules.items())
-                passed = [rule for rule, value in known.items() if value >= published[0] - published[1]]
-                verdict = REPRODUCED if len(passed) == len(rules) else DEPENDS
-                if not passed:
+                passed = [value >= published[0] - published[1] for value in known.values()]
+                if all(passed):
+                    verdict = REPRODUCED
+                else:
                     gaps = [welch(mean, Mean(published[0], published[1], SEEDS)) for mean in rules.values()]
-                    verdict = NOT_DECIDED if any(gap.undecided for gap in gaps) else NOT_REPRODUCED
                     text = f"{text}; difference to the paper {', '.join(_interval(metric, gap) for gap in gaps)}"
+                    if any(gap.undecided for gap, good in zip(gaps, passed, strict=True) if not good):
+                        verdict = NOT_DECIDED
+                    else:
+                        verdict = DEPENDS if any(passed) else NOT_REPRODUCED
             if metric == "precision_at_10" and (logits := one.mean("precision_at_10_logits")).mean is not None:
                 text = f"{text}; by logits {_text(metric, logits)}"
             return Finding(preset, text, one.runs, verdict, reason)
