@@ -161,3 +161,23 @@ def test_labels_of_validation_change_the_weights(run: Run) -> None:
     assert found[0] != found[1]
     saved = FittedModel.of_run(run).method
     assert found[0] == [*saved.weights.tolist(), *saved.temperatures.tolist()]
+
+
+def test_the_metrics_of_validation_come_from_weights_that_did_not_see_its_labels(run: Run) -> None:
+    data = load_benchmark(**run.config.dataset)
+    method, _ = load_weights(run.weights())
+    assert isinstance(method, Blend)
+    graphs = data.with_encodings(method.encodings).splits["val"]
+    honest = module.combine(method, graphs)
+    outputs = module.collect(method, graphs, 256)
+    assert not torch.equal(honest, outputs["logits"])
+    assert run.summary["cross_fitted"] == "val"
+    assert run.epochs[0]["val"] == module.measure(data.task, [{**outputs, "logits": honest}])
+
+    graphs = data.with_encodings(method.encodings).splits["train"]  # more graphs, so that every fold learns
+    first, y = int(module.collect(method, graphs, 256)["place"][0]), graphs.graph["y"].clone()
+    y[first] = (y[first] + 1) % 3
+    changed = GraphSet(graphs.node, graphs.edge, {**graphs.graph, "y": y}, graphs.node_ptr, graphs.edge_ptr)
+    same = (module.combine(method, graphs) == module.combine(method, changed)).all(1)
+    assert same[0]  # its own label does not count, that of graphs in other folds does
+    assert not same.all()

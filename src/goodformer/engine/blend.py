@@ -25,7 +25,7 @@ from goodformer.engine.selection import RULES
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods.base import Method, link, mean_loss, standardised
-from goodformer.methods.blend import Blend
+from goodformer.methods.blend import Blend, Combination
 from goodformer.spec import SPLITS, Task
 
 MEMBERS = "members"
@@ -41,15 +41,16 @@ TEMPERATURES = 2.0 ** torch.arange(-2, 5.01, 0.125, dtype=torch.double)
 """Temperatures that are tried for each member."""
 NEWTON = 50
 """Steps of at most 1 in which a shift is found."""
-FEWEST = 20
-"""Validation labels below which members keep temperature 1 and equal weights."""
+FEWEST, FOLDS = 20, 5
+"""Validation labels below which members keep temperature 1 and equal weights, and folds of their honest metrics."""
 
 
 def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: Benchmark, file: ModelFile) -> None:
     """Train what is missing of the members, combine them and write the run's summary.
 
     Temperatures and weights are learnt on the split that selects epochs, so ID validation stays held out for
-    calibration and conformal sets unless it selects the epoch, too.
+    calibration and conformal sets unless it selects the epoch, too. The metrics of that split are cross-fitted, see
+    `combine`.
     """
     files.write_json(run.folder / CONFIG, config.to_dict())
     members = member_configs(config)
@@ -62,20 +63,21 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
     blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])
     ready = benchmark.with_encodings(blend.encodings)
-    combine(blend, ready.splits[RULES[config.training.selection] or "val"], size, config.method["shift"])
+    taught_by = RULES[config.training.selection] or "val"
+    held_out = combine(blend, ready.splits[taught_by], size, config.method["shift"])
 
     about = {"run": config.id, "epoch": 1, "dataset": config.dataset}
     described = file.model_copy(update={"about": about})
     save_weights(run.folder / BEST, described, blend.state_dict())
     last = Blend.join(task, [load_weights(one.weights(LAST))[0] for one in trained])
-    last.weights.copy_(blend.weights)
-    last.temperatures.copy_(blend.temperatures)
-    last.shifts.copy_(blend.shifts)
+    last.combination = blend.combination
     save_weights(run.folder / LAST, described, last.state_dict())
 
     measured, kept = {}, {}
     for split in SPLITS:
         outputs = collect(blend, ready.splits[split], size)
+        if split == taught_by and held_out is not None:
+            outputs["logits"] = held_out
         measured[split] = measure(task, [outputs])
         kept[split] = logits_in_order(outputs, ready.splits[split], task)
     entry = predictions.keep(
@@ -96,6 +98,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
         "wall_seconds": round(sum(one.get("wall_seconds") or 0.0 for one in summaries), 3),
         "peak_memory_mb": max(peak_memory_mb(), *(one.get("peak_memory_mb") or 0.0 for one in summaries)),
         "device": ", ".join(dict.fromkeys(str(one["device"]) for one in summaries if one.get("device"))) or None,
+        "cross_fitted": taught_by,
         "members": [
             {
                 "run": one.folder.name,
@@ -121,46 +124,81 @@ def member_run(run: Run, name: str) -> Run:
     return beside if beside.finished else Run(run.folder / MEMBERS / name)
 
 
-def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256, shift: bool = False) -> None:
-    """Learn the temperature of each member from labelled graphs, then the weights; too few labels leave both alone.
+def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256, shift: bool = False) -> Tensor | None:
+    """Learn from labelled graphs how a blend combines its members.
 
-    With ``shift``, log-odds of binary targets are also shifted: a forest that weighs classes equally overstates rare
-    ones. Without labels every method would have the same weight, shared by its members.
+    Returns:
+        Logits of these graphs (B, C), in the order of `collect`, for an honest estimate of the blend: a fifth of the
+        graphs at a time is predicted by the combination that the others teach. None without graphs.
     """
     if not len(graphs):
-        return
+        return None
     found = [collect(_plain(part), graphs, batch_size) for part in blend.parts]
     logits, y = torch.stack([one["logits"].double() for one in found]), found[0]["y"]  # (M, B, C)
-    if int((~y.isnan()).sum()) < FEWEST or not bool(logits.isfinite().all()):
-        return
     labels = y.double() if y.is_floating_point() else y
-    kinds = [type(part) for part in blend.parts]
-    prior = torch.tensor([1 / kinds.count(kind) for kind in kinds], dtype=torch.double) / len(set(kinds))
-    if blend.task.measured:
-        blend.weights.copy_(mean_weights(logits, standardised(blend.task, labels), prior))
-        return
+    kinds, held_out = [type(part).__name__ for part in blend.parts], torch.zeros_like(logits[0])
+    for held in folds(len(y)):
+        known = learn(blend.task, kinds, logits[:, ~held], labels[~held], shift)
+        held_out[held] = known.mix(blend.task, logits[:, held])
+    blend.combination = learn(blend.task, kinds, logits, labels, shift)
+    return held_out.to(found[0]["logits"])
+
+
+def folds(count: int) -> list[Tensor]:
+    """Return which of some graphs each fold holds, (B,) for each."""
+    fold = torch.randperm(count, generator=torch.Generator().manual_seed(0)) % FOLDS
+    return [fold == number for number in range(FOLDS)]
+
+
+def learn(task: Task, kinds: Sequence[str], logits: Tensor, y: Tensor, shift: bool) -> Combination:
+    """Learn the temperature of each member, then the weights; too few labels leave temperatures 1 and weights equal.
+
+    With ``shift``, log-odds of binary targets are also shifted: a forest that weighs classes equally overstates rare
+    ones.
+
+    Args:
+        task: What is predicted.
+        kinds: The kind of each member; all kinds have the same weight before labels are seen.
+        logits: Logits of the members (M, B, C).
+        y: Labels of the graphs.
+        shift: Whether to shift log-odds.
+    """
+    equal = torch.full((len(logits),), 1 / len(logits), dtype=torch.double)
+    temperatures, shifts = torch.ones_like(equal), logits.new_zeros(len(logits), logits.shape[2])
+    if int((~y.isnan()).sum()) < FEWEST or not bool(logits.isfinite().all()):
+        return Combination(equal, temperatures, shifts)
+    prior = kind_weights(kinds)
+    if task.measured:
+        return Combination(mean_weights(logits, standardised(task, y), prior), temperatures, shifts)
     for place, z in enumerate(logits):
-        shifts = [best_shift(z / t, labels) if shift and blend.task.kind == "binary" else 0.0 for t in TEMPERATURES]
-        risks = [float(mean_loss(blend.task, z / t + b, labels)) for t, b in zip(TEMPERATURES, shifts, strict=True)]
+        tried = z / TEMPERATURES[:, None, None]  # (K, B, C)
+        found = best_shift(tried, y) if shift and task.kind == "binary" else shifts[place].expand(len(tried), -1)
+        risks = [float(mean_loss(task, one, y)) for one in tried + found[:, None]]
         best = risks.index(min(risks))
-        blend.temperatures[place], blend.shifts[place] = TEMPERATURES[best], shifts[best]
-    blend.weights.copy_(mixture_weights(likelihoods(blend.task, blend.scaled(list(logits)), labels), prior))
+        temperatures[place], shifts[place] = TEMPERATURES[best], found[best]
+    scaled = Combination(equal, temperatures, shifts).scaled(logits)
+    return Combination(mixture_weights(likelihoods(task, scaled, y), prior), temperatures, shifts)
 
 
 def best_shift(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the b of each target (C,) that minimises sum_l loss(logits + b, y) + b^2 / 2, by Newton's method.
+    """Return the b of each target (*, C) that minimises sum_l loss(logits + b, y) + b^2 / 2, by Newton's method.
 
     Args:
-        logits: Log-odds (B, C).
+        logits: Log-odds (*, B, C).
         y: Binary labels (B, C), NaN for missing ones.
     """
     known = ~y.isnan()
-    b = torch.zeros(logits.shape[1], dtype=logits.dtype)
+    b = logits.new_zeros(*logits.shape[:-2], 1, logits.shape[-1])
     for _ in range(NEWTON):
         p = (logits + b).sigmoid() * known
-        slope = (p - y.nan_to_num() * known).sum(0) + b
-        b = b - (slope / ((p * (1 - p)).sum(0) + 1)).clamp(-1, 1)
-    return b
+        slope = (p - y.nan_to_num() * known).sum(-2, keepdim=True) + b
+        b = b - (slope / ((p * (1 - p)).sum(-2, keepdim=True) + 1)).clamp(-1, 1)
+    return b.squeeze(-2)
+
+
+def kind_weights(kinds: Sequence[str]) -> Tensor:
+    """Return weights (M,) that are equal for all kinds and shared by the members of a kind."""
+    return torch.tensor([1 / kinds.count(kind) for kind in kinds], dtype=torch.double) / len(set(kinds))
 
 
 def likelihoods(task: Task, logits: Tensor, y: Tensor) -> Tensor:

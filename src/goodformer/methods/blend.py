@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import torch
 from pydantic import Field
@@ -21,6 +21,34 @@ from goodformer.spec import Task
 
 LEVEL = 1e-6
 """Standard deviation of edge scores below which a graph's scores count as equal."""
+
+
+class Combination(NamedTuple):
+    """What turns the logits of M members into one prediction, see `Blend`."""
+
+    weights: Tensor  # (M,)
+    temperatures: Tensor  # (M,)
+    shifts: Tensor  # (M, C)
+
+    def scaled(self, logits: Tensor) -> Tensor:
+        """Return the members' logits (M, B, C) with their temperatures and shifts."""
+        return logits / self.temperatures[:, None, None] + self.shifts[:, None, :]
+
+    def mix(self, task: Task, logits: Tensor) -> Tensor:
+        """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms.
+
+        Of measured targets it is the weighted mean of the members' values.
+        """
+        z, share = self.scaled(logits), self.weights.log()[:, None, None]  # (M, B, C), (M, 1, 1)
+
+        def log_mean(logs: Tensor) -> Tensor:
+            return (share + logs).logsumexp(0)
+
+        if task.measured:
+            return (self.weights[:, None, None] * z).sum(0)
+        if task.kind == "multiclass":
+            return log_mean(z.log_softmax(-1))
+        return log_mean(F.logsigmoid(z)) - log_mean(F.logsigmoid(-z))
 
 
 class Blend(Method):
@@ -174,27 +202,20 @@ class Blend(Method):
         """Return the parameters that the members update."""
         return [parameter for part in self._members for parameter in part.trainable(epoch)]
 
-    def scaled(self, logits: Sequence[Tensor]) -> Tensor:
-        """Return the members' logits with their temperatures and shifts (M, B, C)."""
-        z = torch.stack([one.double() for one in logits])
-        return z / self.temperatures[:, None, None] + self.shifts[:, None, :]
+    @property
+    def combination(self) -> Combination:
+        """How the members are combined."""
+        return Combination(self.weights, self.temperatures, self.shifts)
+
+    @combination.setter
+    def combination(self, new: Combination) -> None:
+        self.weights.copy_(new.weights)
+        self.temperatures.copy_(new.temperatures)
+        self.shifts.copy_(new.shifts)
 
     def mix(self, logits: Sequence[Tensor]) -> Tensor:
-        """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms.
-
-        Of measured targets it is the weighted mean of the members' values.
-        """
-        z = self.scaled(logits)  # (M, B, C)
-        share = self.weights.log()[:, None, None]
-
-        def log_mean(logs: Tensor) -> Tensor:
-            return (share + logs).logsumexp(0)
-
-        if self.task.measured:
-            return (self.weights[:, None, None] * z).sum(0).to(logits[0].dtype)
-        if self.task.kind == "multiclass":
-            return log_mean(z.log_softmax(-1)).to(logits[0].dtype)
-        return (log_mean(F.logsigmoid(z)) - log_mean(F.logsigmoid(-z))).to(logits[0].dtype)
+        """Return the logits (B, C) that the members' logits give together."""
+        return self.combination.mix(self.task, _stacked(logits)).to(logits[0].dtype)
 
     def spread(self, logits: Sequence[Tensor]) -> Tensor:
         """Return the weighted standard deviation (B,) of the members' probabilities of the predicted class.
@@ -202,7 +223,7 @@ class Blend(Method):
         With several binary targets it is the mean over the targets. For measured targets it is that of the members'
         values, in the units of `Task.units`.
         """
-        p = link(self.task, self.scaled(logits))  # (M, B, C)
+        p = link(self.task, self.combination.scaled(_stacked(logits)))  # (M, B, C)
         w = self.weights[:, None, None]
         mean = (w * p).sum(0)
         deviation = (w * (p - mean).square()).sum(0).sqrt()  # (B, C)
@@ -247,3 +268,8 @@ class Blend(Method):
             total = sum(w for w, _ in having)
             signals[name] = cast(Tensor, sum(w / total * value for w, value in having))
         return signals
+
+
+def _stacked(logits: Sequence[Tensor]) -> Tensor:
+    """Return the logits of all members as one tensor in double precision (M, B, C)."""
+    return torch.stack([one.double() for one in logits])
