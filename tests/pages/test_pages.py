@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ import pytest
 from goodformer import cli
 from goodformer.apply.fit import OwnFile, Recipe, fit_file
 from goodformer.errors import InputError
+from goodformer.explain.explanation import explain
+from goodformer.explain.fidelity import NONE, VERDICTS
+from goodformer.fitted import FittedModel
 from goodformer.pages import EVIDENCE, attempted, evidence, report
+from goodformer.pages.model import write as write_page
 from goodformer.spec import SPLIT_NAMES
 from tests.pages.conftest import EVIL, QUIET, write
 
@@ -58,14 +63,33 @@ def test_a_model_page_draws_molecules_with_explanations_and_neighbours(
 ) -> None:
     kept = evidence.load(Path(nitro["folder"]))
     with opened(Path(nitro["page"])) as page:
-        cards = page.query_selector_all("#novel ~ .cards:last-of-type article") or page.query_selector_all("article")
         assert len(page.query_selector_all("article")) == sum(map(len, kept["shown"].values())) > 0
-        assert all(card.query_selector("svg.drawing path[stroke='var(--chosen)']") for card in cards)
+        assert len(page.query_selector_all("article > svg.drawing")) == len(page.query_selector_all("article"))
         summary = page.query_selector("article details summary")
         assert not page.is_visible(".near svg")
         summary.focus()
         page.keyboard.press("Enter")
         assert page.is_visible(".near svg")
+
+
+def test_a_model_page_marks_what_explain_marks(
+    opened: Callable[..., Any], nitro: dict[str, Any], tmp_path: Path
+) -> None:
+    kept, fitted = evidence.load(Path(nitro["folder"])), FittedModel.load(nitro["folder"])
+    shown = [item for some in kept["shown"].values() for item in some]
+    graphs = fitted.read([item["drawn_smiles"] for item in shown]).graphs
+    assert [item["verdict"] for item in shown] == explain(fitted, graphs).verdicts
+    verdicts = [*VERDICTS] * len(shown)
+    for item, verdict in zip(shown, verdicts, strict=False):
+        item["verdict"] = verdict
+    del shown[-1]["verdict"]  # as in the evidence of earlier versions
+    with opened(write_page(kept, tmp_path / "report.html")) as page:
+        cards = page.query_selector_all("article")
+        said = [card.query_selector("dd:last-of-type").inner_text() for card in cards]
+        assert said[:-1] == verdicts[: len(cards) - 1]
+        assert said[-1] not in VERDICTS
+        red = [card.query_selector(":scope > svg path[stroke='var(--chosen)']") is not None for card in cards]
+        assert red == [verdict != NONE for verdict in said]
 
 
 def test_text_of_a_user_stays_text(opened: Callable[..., Any], nitro: dict[str, Any], answers: Path) -> None:
@@ -244,6 +268,34 @@ def test_answers_of_another_model_are_noticed(nitro: dict[str, Any], answers: Pa
         rows = [{name: value for name, value in row.items() if name[:2] != "p_"} for row in csv.DictReader(file)]
     write(tmp_path / "slim.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
     assert report([nitro["folder"], tmp_path / "slim.csv"]).is_file()
+
+
+@pytest.mark.parametrize("given", ["model", "answers"])
+def test_a_page_replaces_pages_but_no_other_file(
+    given: str, nitro: dict[str, Any], answers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.html"
+    own.write_text("<html><body>mine: goodformer</body></html>")
+    words = ["report", nitro["folder"], *([str(answers)] if given == "answers" else []), "-o", str(own)]
+    assert cli.run(words) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+    assert "mine" in own.read_text()
+    assert cli.run([*words, "--overwrite"]) == 0
+    made = own.read_text()
+    assert cli.run(words) == 0  # its own page
+    own.write_text(re.sub('<meta name="generator".*', "", made))  # a page of an earlier version
+    assert cli.run(words) == 0
+    assert own.read_text() == made
+
+
+def test_pages_of_records_and_runs_replace_no_other_file(explained: Any, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text(json.dumps(explained.summary) + "\n")
+    own = tmp_path / "report.html"
+    for sources, out in (([tmp_path / "records.jsonl"], None), ([explained.folder], own)):
+        own.write_text("mine")
+        with pytest.raises(InputError, match="--overwrite"):
+            report(sources, out)
+    assert own.read_text() == "mine"
 
 
 def test_a_page_that_fails_spoils_nothing(nitro: dict[str, Any]) -> None:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from goodformer.engine.weights import ModelFile
 from goodformer.fitted import FittedModel
 from goodformer.serve.limits import Limits
 from goodformer.serve.server import bind, server_of
+from goodformer.spec import FeatureSpec, Task
 from tests.apply.molecules import FITTED, untrained
 
 
@@ -43,6 +45,13 @@ def running(models: dict[str, FittedModel], token: str | None = None, limits: Li
         server.should_exit = True
         thread.join()
         bound.close()
+
+
+def of_graphs() -> FittedModel:
+    """A model of graphs that are not molecules, with random weights."""
+    features, task = FeatureSpec(), Task("multiclass", 3, "accuracy")
+    file = ModelFile(model={"name": "gin", "dim": 8}, method={"name": "erm"}, features=features, task=task)
+    return FittedModel(file.build(), file)
 
 
 @pytest.fixture(scope="session")

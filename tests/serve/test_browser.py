@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.serve.conftest import Site, running
+from tests.apply.molecules import untrained
+from tests.serve.conftest import Site, of_graphs, running
 
 ROOT = Path(__file__).parents[2]
 NEW = ROOT / "examples" / "new.csv"
@@ -131,6 +132,21 @@ def test_two_models_side_by_side(open_page: Any, two: Site) -> None:
     assert page.locator("#models li").count() == 2
 
 
+def test_nothing_is_marked_where_no_part_decides(open_page: Any, two: Site) -> None:
+    page = open_page(two)
+    page.fill("#text", "c1ccccc1CC[N+](=O)[O-]\n")
+    page.click("text=Predict")
+    page.wait_for_selector("#why figure >> nth=1")
+    for name, marked in (("nitro", True), ("other", False)):
+        figure = page.locator(f"#why figure[data-model='{name}']")
+        assert (figure.locator(".fact").inner_text() == "verdict no single part") != marked
+        assert ("ec4a34" in figure.locator("img").get_attribute("src").lower()) == marked
+        assert (figure.locator(".bar.strong").count() > 0) == marked
+        assert (figure.locator(".key i").count() > 0) == marked  # otherwise a sentence without colours
+        assert figure.locator(".key").inner_text()
+        assert ("the marked bonds" in figure.inner_text()) == marked
+
+
 def test_only_the_keyboard(open_page: Any, site: Site) -> None:
     page = open_page(site)
     page.focus("#text")
@@ -165,9 +181,75 @@ def test_errors_are_shown(open_page: Any, site: Site, tmp_path: Path) -> None:
     bad.write_text("a,b\n1,2\n")
     page.set_input_files("#file", bad)
     page.wait_for_selector("#message.bad:has-text(\"'smiles'\")")
-    assert (
-        page.inner_text("#message") == site.client.post("/predict?format=csv", content=bad.read_bytes()).json()["error"]
-    )
+    wanted = site.client.post("/predict?format=csv", content=bad.read_bytes()).json()["error"]
+    advice = page.inner_text("#message").removeprefix(wanted.partition("?smiles=COLUMN")[0])
+    option = page.locator("label:has(#column)").evaluate("label => label.firstChild.textContent.trim()")
+    assert option in advice  # what programs write is nothing that a reader can type
+    assert page.inner_text("details.options summary") in advice
+    assert "?" not in advice
+
+
+def test_an_error_removes_earlier_answers(open_page: Any, site: Site, tmp_path: Path) -> None:
+    page = open_page(site, expect_errors=True)
+    page.set_input_files("#file", NEW)
+    page.wait_for_selector("#why figure")
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    page.set_input_files("#file", tmp_path / "bad.csv")
+    page.wait_for_selector("#message.bad")
+    assert not page.is_visible("#table")
+    assert not page.is_visible("#download")
+    assert page.locator("#results td, #why figure, #notes li").count() == 0
+    page.set_input_files("#file", NEW)
+    page.wait_for_selector("#why figure")
+    assert page.is_visible("#download")
+    assert not page.inner_text("#message")
+
+
+@pytest.fixture
+def mixed(fitted: Any) -> Iterator[Site]:
+    """A server with models of other graphs, of molecules, and of molecules in a column with another name."""
+    other = untrained("gsat", classes={"active": ("low", "high")})
+    other.smiles = "structure"
+    with running({"motif": of_graphs(), "nitro": fitted, "other": other}) as found:
+        yield found
+
+
+@pytest.mark.parametrize("paste", [True, False])
+def test_a_model_that_cannot_read_the_rows_does_not_silence_the_others(
+    open_page: Any, mixed: Site, tmp_path: Path, paste: bool
+) -> None:
+    page = open_page(mixed, expect_errors=True)
+    page.click("details.options summary")
+
+    def ask(text: str, name: str) -> None:
+        (tmp_path / name).write_text(text)
+        if paste:
+            page.fill("#text", text)
+            page.click("text=Predict")
+        else:
+            page.set_input_files("#file", tmp_path / name)
+
+    def failed() -> list[str]:
+        return [line.partition(":")[0] for line in page.inner_text("#message").splitlines()]
+
+    def answered() -> list[str]:
+        return page.locator("th.group").all_inner_texts()[1:]
+
+    ask("CCO\nCCN\n", "one.smi")
+    page.wait_for_selector("#why figure >> nth=1")
+    assert (answered(), failed()) == (["nitro", "other"], ["motif"])
+    wanted = mixed.client.post("/predict?model=nitro", json={"smiles": ["CCO", "CCN"]}).json()["columns"]
+    assert shown(page, "p_yes", "nitro") == wanted["p_yes"]
+
+    ask("name,structure\nx,CCO\n", "two.csv")
+    page.wait_for_selector("#why h2:has-text('x')")
+    assert (answered(), failed()) == (["other"], ["motif", "nitro"])
+    assert shown(page, "structure") == ["CCO"]
+
+    page.fill("#column", "nowhere")
+    ask("name,smiles\nx,CCO\n", "three.csv")
+    page.wait_for_selector("#results", state="hidden")
+    assert failed() == ["motif", "nitro", "other"]
 
 
 def test_the_token_is_asked_for(open_page: Any, fitted: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import httpx
 import pytest
 
 from goodformer import cli
+from goodformer.explain.explanation import explain
+from goodformer.explain.fidelity import NONE
 from goodformer.fitted import FittedModel
 from tests.apply.molecules import FITTED
-from tests.serve.conftest import Site, running
+from tests.serve.conftest import Site, of_graphs, running
 
 ROOT = Path(__file__).parents[2]
 NEW = ROOT / "examples" / "new.csv"
@@ -65,6 +68,29 @@ def test_every_way_to_send_molecules_gets_one_answer(site: Site) -> None:
     assert alone == listed
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/csv; charset=utf-8", "name,structure\nx,CCO\n"),
+        ("text/csv", "structure\nCCO\n"),  # as text/plain, two SMILES
+        ("text/tab-separated-values", "name\tstructure\nx\tCCO\n"),
+        ("Application/X-NDJSON", '\n{"structure": "CCO"}\n'),
+    ],
+)
+def test_a_content_type_names_the_format(site: Site, kind: str, body: str) -> None:
+    head = {"content-type": kind}
+    if not body.lstrip().startswith("{"):  # lines of JSON are refused one by one
+        refused = site.client.post("/predict", content=body, headers=head)
+        assert refused.status_code == 422
+        assert "'smiles'" in refused.json()["error"]
+    answer = site.client.post("/predict?smiles=structure", content=body, headers=head).json()
+    assert answer["columns"]["structure"] == ["CCO"]
+    wanted = site.client.post("/predict", json={"smiles": ["CCO"]}).json()
+    assert answer["columns"]["p_yes"] == wanted["columns"]["p_yes"]
+    as_said = site.client.post("/predict?format=smi", content="CCO\n", headers=head).json()
+    assert as_said["columns"]["p_yes"] == wanted["columns"]["p_yes"]
+
+
 def test_sdf_records_are_read(site: Site) -> None:
     from rdkit import Chem
     from rdkit.Chem import AllChem
@@ -92,18 +118,18 @@ def test_explanations_hold_scores_and_a_picture(site: Site, fitted: FittedModel)
     assert answer["columns"]["predicted"][1] in fitted.classes["nitro"]
 
 
-def test_graphs_that_are_not_molecules() -> None:
-    from goodformer.engine.weights import ModelFile
-    from goodformer.spec import FeatureSpec, Task
+def test_pictures_are_marked_as_those_of_explain(site: Site, fitted: FittedModel) -> None:
+    smiles = ["c1ccccc1CC[N+](=O)[O-]", "CCO"]
+    graphs = site.client.post("/explain", json={"smiles": smiles}).json()["graphs"]
+    assert [graph["verdict"] for graph in graphs] == explain(fitted, fitted.read(smiles).graphs).verdicts
+    assert [graph["verdict"] == NONE for graph in graphs] == [False, True]  # otherwise there is nothing to compare
+    for graph in graphs:
+        assert graph["marked"] == (graph["verdict"] != NONE)
+        assert (len(set(re.findall("#[0-9A-Fa-f]{6}", graph["picture"]))) > 1) == graph["marked"]  # not only black
 
-    file = ModelFile(
-        model={"name": "gin", "dim": 8},
-        method={"name": "erm"},
-        features=FeatureSpec(),
-        task=Task("multiclass", 3, "accuracy"),
-    )
-    model = FittedModel(file.build(), file)
-    with running({"motif": model}) as site:
+
+def test_graphs_that_are_not_molecules() -> None:
+    with running({"motif": of_graphs()}) as site:
         graphs = [{"edges": [[0, 1], [1, 2]], "id": 4}, {"edges": [[0, 9]], "num_nodes": 2}]
         answer = site.client.post("/predict", json={"graphs": graphs}).json()
         assert answer["columns"]["predicted"][0] in {"0", "1", "2"}

@@ -20,6 +20,7 @@ def report(
     data: Path | None = None,
     smiles: str | None = None,
     runs: Path = Path("runs"),
+    overwrite: bool = False,
 ) -> Path:
     """Write the page that fits the sources and return its path.
 
@@ -29,6 +30,7 @@ def report(
         data: The file that was predicted, if the answers lack the structures.
         smiles: Column of the SMILES in the answers; by default that of the training file.
         runs: Folder in which runs are looked up by name.
+        overwrite: Whether to replace a file that is not a page of this package; earlier pages are replaced in any case.
     """
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{out} is not the name of a page; give a file that ends in .html.")
@@ -45,18 +47,20 @@ def report(
                 f"{first} and {places[1]} are two models, and a page shows one; make a page for each, or evaluate both "
                 "on one file with goodformer evaluate."
             )
-        return answers_page(first, places[1], out, data, smiles) if len(places) == 2 else model_page(first, out)
+        if len(places) == 1:
+            return model_page(first, out, overwrite)
+        return answers_page(first, places[1], out, data, smiles, overwrite)
     if all(place.suffix == ".jsonl" or (place.is_dir() and not (place / CONFIG).is_file()) for place in places):
         from goodformer.pages.comparison import comparison_page
 
-        return comparison_page(places, out)
+        return comparison_page(places, out, overwrite)
     if len(places) > 1:
         raise InputError(
             f"{first} is neither a fitted model nor records; give MODEL ANSWERS, or files of records (.jsonl)."
         )
     from goodformer.pages.model import run_page
 
-    return run_page(Run.open(first, runs, models=True), out)
+    return run_page(Run.open(first, runs, models=True), out, overwrite=overwrite)
 
 
 def attempted(make: Callable[[], Path]) -> tuple[str | None, list[str]]:

@@ -19,7 +19,6 @@ from goodformer.data.readers.rows import read_blocks, read_columns
 from goodformer.data.readers.values import counted, text_of
 from goodformer.errors import InputError
 from goodformer.explain.explanation import edge_scores, plain
-from goodformer.explain.fidelity import NONE
 from goodformer.fitted import FittedModel
 from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
@@ -44,7 +43,12 @@ Columns = Mapping[str, list[Any]]
 
 
 def answers_page(
-    folder: Path, path: Path, out: Path | None = None, data: Path | None = None, smiles: str | None = None
+    folder: Path,
+    path: Path,
+    out: Path | None = None,
+    data: Path | None = None,
+    smiles: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write the page of predictions.
 
@@ -54,7 +58,9 @@ def answers_page(
         out: The page; by default beside the answers, with the suffix ``.html``.
         data: The file that was predicted, if the answers lack the structures.
         smiles: Column of the SMILES; by default that of the training file.
+        overwrite: Whether to replace another file than a page.
     """
+    place = page.check_page(out or path.with_suffix(".html"), overwrite)
     known, model = evidence.load(folder), FittedModel.load(folder)
     answers = Answers.read(path, known["targets"])
     table = [row for row in range(answers.rows) if row not in answers.problems]
@@ -65,9 +71,7 @@ def answers_page(
     shown = answers.telling(compared, SHOWN)
     structures = read_structures(model, path if data is None else data, answers.columns, data is None, compared, smiles)
     check_model(model, answers, structures, path, folder)
-    return page.write(
-        out or path.with_suffix(".html"), "answers.html", **context(known, model, answers, structures, shown, path)
-    )
+    return page.write(place, "answers.html", **context(known, model, answers, structures, shown, path))
 
 
 @dataclass(frozen=True)
@@ -462,11 +466,10 @@ def table_rows(
             if column[closest] is not None
         ]
         decided = answers.verdicts and answers.verdicts[row]
-        drawn = {**item, "scores": None} if decided == NONE else item  # no part decides, so none is marked
         made.append(
             {
                 "row": row + 1,
-                "drawing": page.drawing(drawn, 200, 140),
+                "drawing": page.drawing({**item, "verdict": decided}, 200, 140),
                 "verdict": decided,
                 "source": item["source"],
                 "own": [_cut(answers.columns[name][row]) for name in own],

@@ -29,7 +29,7 @@ SHARES = ("accuracy", "rocauc")
 Rows = Sequence[tuple[str, Sequence[Record]]]
 
 
-def comparison_page(sources: Sequence[Path], out: Path | None = None) -> Path:
+def comparison_page(sources: Sequence[Path], out: Path | None = None, overwrite: bool = False) -> Path:
     """Write the page of the records in files and folders; by default ``report.html`` beside the first source."""
     records: dict[str, Record] = {}
     for source in sources:
@@ -42,18 +42,20 @@ def comparison_page(sources: Sequence[Path], out: Path | None = None) -> Path:
     if not records:
         raise InputError(f"{sources[0]} has no finished run; give a file of records (.jsonl) or a folder of runs.")
     first = sources[0]
-    return write(list(records.values()), out or (first if first.is_dir() else first.parent) / PAGE)
+    place = out or (first if first.is_dir() else first.parent) / PAGE
+    return write(list(records.values()), place, overwrite=overwrite)
 
 
-def write(records: Sequence[Record], path: Path, tables: Sequence[Table] = ()) -> Path:
+def write(records: Sequence[Record], path: Path, tables: Sequence[Table] = (), overwrite: bool = False) -> Path:
     """Write the page of records.
 
     Args:
         records: The records of runs.
         path: The page.
         tables: Tables that are shown first, such as that of ``goodformer compare``.
+        overwrite: Whether to replace another file than a page.
     """
-    return page.write(path, "comparison.html", **context(records, tables))
+    return page.write(page.check_page(path, overwrite), "comparison.html", **context(records, tables))
 
 
 def context(records: Sequence[Record], tables: Sequence[Table] = ()) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from goodformer.data.splits.distance import separation
 from goodformer.engine import predictions
 from goodformer.engine.store import PREDICTED, Run
 from goodformer.errors import InputError
-from goodformer.explain.explanation import edge_scores, plain
+from goodformer.explain.explanation import explain, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import EVIDENCE, statistics
 from goodformer.spec import SPLIT_NAMES, SPLITS
@@ -475,7 +475,7 @@ def shown(
                 break
         rows = list(different.values())
         parts = [seen[name].part.subset([place]) for name, place in rows]
-        items = explained(model, parts)
+        items = explained(model, parts, measure=True)
         for item, (name, place) in zip(items, rows, strict=True):
             item |= {"part": name, **at(tables[name], place)}
             values, places = near[name]
@@ -492,10 +492,15 @@ def at(table: Mapping[str, Any], place: int) -> dict[str, Any]:
     return {**one, "p": [[kind[place] for kind in target] for target in table["p"]]}
 
 
-def explained(model: FittedModel, parts: Sequence[Part]) -> list[dict[str, Any]]:
+def explained(model: FittedModel, parts: Sequence[Part], measure: bool = False) -> list[dict[str, Any]]:
     """Return what is needed to draw rows with their edge scores.
 
     Molecules known as text are read again, so that atoms are numbered as in the text that is drawn.
+
+    Args:
+        model: The model.
+        parts: The rows, one in each part.
+        measure: Whether to add the verdict on each row, which takes 22 predictions.
     """
     if not parts:
         return []
@@ -505,10 +510,14 @@ def explained(model: FittedModel, parts: Sequence[Part]) -> list[dict[str, Any]]
         graphs, smiles = read.graphs, list(read.smiles or ())
     else:
         graphs = GraphSet.concat([part.graphs for part in parts])
-    scores, source = edge_scores(model, graphs)
-    given = graphs.as_given()
+    found = explain(model, graphs, measure=measure)
     return [
-        {**drawn(given[place], smiles[place], model.molecular), "scores": plain(scores[place]), "source": source}
+        {
+            **drawn(found.graphs[place], smiles[place], model.molecular),
+            "scores": plain(found.scores[place]),
+            "source": found.source,
+            "verdict": found.verdicts[place] if measure else None,
+        }
         for place in range(len(parts))
     ]
 

@@ -85,13 +85,15 @@ def groups_of(own: Collection, split: Split) -> list[str] | None:
     return [split.names[number] for number in split.domain[own.rows].tolist()] if split.names else None
 
 
-def model_page(folder: Path, out: Path | None = None) -> Path:
+def model_page(folder: Path, out: Path | None = None, overwrite: bool = False) -> Path:
     """Write the page of a fitted model from its evidence; by default into its folder."""
-    return write(evidence.load(folder), out or folder / PAGE)
+    place = page.check_page(out or folder / PAGE, overwrite)
+    return write(evidence.load(folder), place)
 
 
-def run_page(run: Run, out: Path | None = None, weights: str = "best") -> Path:
+def run_page(run: Run, out: Path | None = None, weights: str = "best", overwrite: bool = False) -> Path:
     """Write the page of a run, whose data set is loaded again; by default into its folder."""
+    place = page.check_page(out or run.folder / PAGE, overwrite)
     if (summary := run.summary) is None:
         raise InputError(f"run {run.folder} is not finished; train it first.")
     model, bench = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
@@ -106,7 +108,7 @@ def run_page(run: Run, out: Path | None = None, weights: str = "best") -> Path:
     }
     facts = {"file": run.config.dataset["name"], "split": bench.domain, "notes": list(filter(None, [bench.notes]))}
     found = evidence.gather(model, parts, about_run(run, {**summary, **facts}), grouped=bench.domain)
-    return write(found, out or run.folder / PAGE)
+    return write(found, place)
 
 
 def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -508,6 +510,7 @@ def card(found: Evidence, item: Mapping[str, Any]) -> dict[str, Any]:
         "title": item["row"] if isinstance(item["row"], str) else f"row {item['row']}",
         "part": found["names"][item["part"]],
         "drawing": page.drawing(item),
+        "verdict": item.get("verdict") or "not measured",  # unknown in evidence of earlier versions
         "smiles": item["smiles"],
         "answers": answers,
         "domain_score": item["domain_score"],

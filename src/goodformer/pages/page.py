@@ -19,6 +19,23 @@ from goodformer.data.readers import values as fields
 ABSENT = "-"
 PART_COLOURS = {"train": "train", "id_val": "id", "id_test": "id", "val": "val", "test": "test"}
 """Variables of the page for the parts of a split."""
+MARKS = ('<meta name="generator" content="goodformer', '<header class="top">\n<strong>goodformer</strong>')
+"""Show that a page is ours: the generator, and the first line of older pages."""
+
+
+def check_page(path: Path, overwrite: bool = False) -> Path:
+    """Return the path of a page; raise an error if that would replace another file than a page of this package."""
+    files.check_replaceable(path, _is_page, overwrite)
+    return path
+
+
+def _is_page(path: Path) -> bool:
+    """Return whether a file has the mark of a page."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(mark in text for mark in MARKS)
 
 
 def write(path: Path, template: str, **values: Any) -> Path:
@@ -82,18 +99,22 @@ def span(found: Mapping[str, Any], digits: int = 3) -> str:
 
 
 def drawing(item: Mapping[str, Any], width: int = 260, height: int = 190) -> Markup:
-    """Draw a row of `goodformer.pages.evidence`: a formula, or nodes and edges, with its best-scored edges."""
+    """Draw a row of `goodformer.pages.evidence`: a formula, or nodes and edges, with its best-scored edges.
+
+    A row whose verdict is that no part matters has no colours, as in the pictures of ``goodformer explain``.
+    """
     import torch
     from torch_geometric.data import Data
 
     from goodformer.draw.inline import graph_svg
     from goodformer.draw.molecules import molecule_svg
+    from goodformer.explain.fidelity import is_marked
 
     if "edges" not in item:
         return Markup('<p class="quiet">too large to draw</p>')
     edges = torch.tensor(item["edges"], dtype=torch.long).reshape(2, -1)
     scores = None
-    if item.get("scores") is not None:
+    if item.get("scores") is not None and is_marked(item.get("verdict")):
         scores = torch.tensor([math.nan if one is None else one for one in item["scores"]]).nan_to_num()
     if item["drawn_smiles"] is not None:
         return Markup(molecule_svg(item["drawn_smiles"], edges, scores, width, height))

@@ -29,15 +29,17 @@ from goodformer.serve.service import JSON, Service
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 ABOUT = (
     "Predictions and explanations of fitted models. Send rows as JSON, or the text of a file (CSV, TSV, SMILES, SDF or "
-    "JSON lines) with any other content type. Errors are objects with one sentence in `error`."
+    "JSON lines) with any other content type, which may name the format, such as text/csv. Errors "
+    "are objects with one sentence in `error`."
 )
 Name = Annotated[str | None, Query(description="Name of the model; needed if several models are served.")]
 Form = Annotated[
-    str | None, Query(alias="format", description=f"Format of a file: {', '.join(FORMS)}; default: recognised.")
+    str | None,
+    Query(alias="format", description=f"Format of a file: {', '.join(FORMS)}; default: that of the content type."),
 ]
 Column = Annotated[str | None, Query(description="Column of the SMILES in a file; default: as in training.")]
 Sets = Annotated[float | None, Query(ge=0.5, le=0.999, description="Also return conformal sets with this coverage.")]
-K = Annotated[int | None, Query(ge=1, description="Number of edges to choose; default: one third.")]
+K = Annotated[int | None, Query(ge=1, description="Number of edges to choose; default: as the scores suggest.")]
 BODY = {
     "requestBody": {
         "required": True,

@@ -16,6 +16,7 @@ from goodformer.data.readers.rows import Block
 from goodformer.draw.molecules import formula
 from goodformer.errors import InputError
 from goodformer.explain.explanation import Explanation, explain
+from goodformer.explain.fidelity import is_marked
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.serve.rows import Rows
 
@@ -156,7 +157,7 @@ class Explanations(Job):
         name: Name of the model.
         model: The model.
         rows: The rows.
-        k: Edges to choose; by default one third of them.
+        k: Edges to choose; by default as the scores suggest.
     """
 
     size, together = 8, False
@@ -191,9 +192,11 @@ class Explanations(Job):
         binaries = read.molecules.binaries() if read.molecules is not None and read.as_written else None
         for place, row in enumerate(read.rows.tolist()):
             record = {"row": row + 1, **answer.record(place, self.k)}
+            record["marked"] = is_marked(record["verdict"])
             if self.model.molecular:
-                graph = answer.graphs[place]
-                drawn = formula(binaries[place] if binaries else graph, graph.edge_index, answer.scores[place], self.k)
+                graph, scores = answer.graphs[place], answer.scores[place]
+                molecule = binaries[place] if binaries else graph
+                drawn = formula(molecule, graph.edge_index, scores, self.k, record["marked"])
                 record |= {"elements": drawn.elements, "places": drawn.places, "picture": drawn.svg}
             self._graphs.append(record)
 

@@ -5,7 +5,7 @@ Uploads are written into a temporary folder, which is removed when they have bee
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,17 @@ from goodformer.serve.limits import Limits
 
 FORMS = ("csv", "tsv", "txt", "smi", "sdf", "jsonl")
 """Formats of uploads. Packed formats are left out: a small file could unpack to a huge one."""
+FORM_OF = {
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/x-ndjson": "jsonl",
+    "application/ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "application/x-jsonlines": "jsonl",
+    "chemical/x-daylight-smiles": "smi",
+    "chemical/x-mdl-sdfile": "sdf",
+}
+"""Formats that a content type names; others, such as text/plain, leave it open."""
 LINES, HEAD = 10, 1000
 """Lines of an SDF record per atom, and in addition."""
 
@@ -36,7 +47,7 @@ class Rows:
         model: The model that reads them.
         given: SMILES, or the content of a file.
         limits: What the request may contain.
-        form: Format of the file, one of `FORMS`; by default recognised by the content.
+        form: Format of the file, one of `FORMS`.
         smiles: Column of the SMILES in a file; by default that of the training file.
 
     Attributes:
@@ -48,7 +59,7 @@ class Rows:
         model: FittedModel,
         given: Sequence[str | None] | bytes,
         limits: Limits,
-        form: str | None = None,
+        form: str = "smi",
         smiles: str | None = None,
     ) -> None:
         self.model, self.given, self.limits, self.form, self.smiles = model, given, limits, form, smiles
@@ -72,9 +83,8 @@ class Rows:
 
     def _file_blocks(self, size: int) -> Iterator[Block]:
         assert isinstance(self.given, bytes)
-        form = self.form or recognised(self.given, self.smiles or self.model.smiles or "smiles")
         with TemporaryDirectory(prefix="goodformer-") as folder:
-            path = Path(folder) / f"upload.{form}"
+            path = Path(folder) / f"upload.{self.form}"
             path.write_bytes(self.given)
             self.given = b""
             try:
@@ -86,8 +96,8 @@ class Rows:
                 raise InputError(sentence) from None
 
 
-def recognised(content: bytes, smiles: str) -> str:
-    """Return the format of pasted text: JSON lines, SDF, a table that names the wanted column, or SMILES."""
+def recognised(content: bytes, smiles: Collection[str]) -> str:
+    """Return the format of pasted text: JSON lines, SDF, a table that names one of the SMILES columns, or SMILES."""
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith(b"{"):
         return "jsonl"
@@ -96,7 +106,7 @@ def recognised(content: bytes, smiles: str) -> str:
     first = start.partition(b"\n")[0].decode("utf-8", "replace").strip()
     for separator, form in zip(SEPARATORS, ("csv", "csv", "tsv"), strict=True):
         fields = [field.strip().strip('"') for field in first.split(separator)]
-        if len(fields) > 1 and (smiles in fields or "smiles" in map(str.lower, fields)):
+        if len(fields) > 1 and (set(fields) & set(smiles) or "smiles" in map(str.lower, fields)):
             return form
     return "smi"
 

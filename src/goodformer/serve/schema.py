@@ -42,7 +42,8 @@ class Explained(Answer):
         list[dict[str, Any]],
         Field(
             description="For each readable row: row (from 1), edges (best first) and their scores, node_scores, k (how "
-            "many edges are chosen), fidelity and, for molecules, elements, places and picture (SVG)."
+            "many edges are chosen), fidelity, verdict, marked (false if no single part decides) and, for molecules, "
+            "elements, places and picture (SVG), which has no colours unless marked."
         ),
     ]
 

@@ -15,7 +15,7 @@ from goodformer.serve.guard import Receive, Refused
 from goodformer.serve.jobs import Job
 from goodformer.serve.limits import Limits
 from goodformer.serve.metrics import Metrics
-from goodformer.serve.rows import FORMS, Rows, check_rows
+from goodformer.serve.rows import FORM_OF, FORMS, Rows, check_rows, recognised
 from goodformer.serve.schema import RowsBody
 from goodformer.serve.worker import Busy, Worker
 
@@ -55,12 +55,14 @@ class Service:
             model: The model that reads them.
             body: JSON or the text of a file.
             kind: Content type; everything but JSON is the text of a file.
-            form: Format of the file; by default recognised.
+            form: Format of the file; by default that of the content type, otherwise recognised.
             smiles: Column of the SMILES; by default that of the training file.
         """
         if form is not None:
             check_name("format", form, FORMS)
-        if kind.partition(";")[0].strip().lower() != JSON:
+        kind = kind.partition(";")[0].strip().lower()
+        if kind != JSON:
+            form = form or FORM_OF.get(kind) or recognised(body, self._columns(smiles))
             return Rows(model, body, self.limits, form, smiles)
         try:
             given = RowsBody.model_validate_json(body)
@@ -76,6 +78,10 @@ class Service:
             return Rows(model, given.smiles, self.limits)
         lines = "\n".join(map(json.dumps, given.graphs or ()))
         return Rows(model, lines.encode(), self.limits, "jsonl", smiles)
+
+    def _columns(self, smiles: str | None) -> set[str]:
+        """Return the SMILES columns that a table may have; those of all models, which read one text in one format."""
+        return {smiles} if smiles else {model.smiles for model in self.models.values() if model.smiles}
 
     async def answer(self, job: Job, receive: Receive) -> dict[str, Any]:
         """Return the answer to a job when the worker has finished it; drop the job if the client goes away.

@@ -4,6 +4,7 @@ const PAGE = 200; // rows shown at a time
 const find = (id) => document.getElementById(id);
 const state = { models: [], file: null, lines: [], answers: [], order: [], sort: null, shown: PAGE, row: null };
 const explained = new Map();
+const OPTIONS = { "?smiles=COLUMN": "“SMILES column” under Options", "--sets": "“Conformal sets”" }; // of programs, and of the page
 
 /** Make an element; text is never read as HTML. */
 function make(tag, attributes = {}, ...children) {
@@ -19,6 +20,9 @@ function say(text, kind = "") {
   find("message").className = kind;
 }
 
+/** A sentence about one model, with its name if there are several. */
+const of = (model, sentence) => (state.models.length > 1 ? `${model}: ${sentence}` : sentence);
+
 /** Send a request and return its JSON; the sentence of an error becomes the message. */
 async function ask(path, options = {}) {
   const token = sessionStorage.getItem("token");
@@ -31,7 +35,7 @@ async function ask(path, options = {}) {
   }
   if (response.status === 401) find("access").hidden = false;
   const value = await response.json();
-  if (!response.ok) throw new Error(value.error);
+  if (!response.ok) throw new Error(Object.entries(OPTIONS).reduce((text, [theirs, ours]) => text.replace(theirs, ours), value.error));
   return value;
 }
 
@@ -74,22 +78,33 @@ async function predict() {
   say("Predicting …");
   find("ask").setAttribute("aria-busy", "true");
   try {
-    const asked = state.models.map(({ name }) =>
-      ask(`/predict?${query}&model=${encodeURIComponent(name)}`, { method: "POST", body, headers: { "Content-Type": "text/plain" } }));
-    state.answers = await Promise.all(asked);
+    const asked = await Promise.allSettled(state.models.map(({ name }) =>
+      ask(`/predict?${query}&model=${encodeURIComponent(name)}`, { method: "POST", body, headers: { "Content-Type": "text/plain" } })));
+    state.answers = asked.filter(({ value }) => value).map(({ value }) => value);
+    const failed = asked.map(({ reason }, place) => reason && of(state.models[place].name, reason.message)).filter(Boolean).join("\n");
+    if (!state.answers.length) throw new Set(asked.map(({ reason }) => reason.message)).size > 1 ? new Error(failed) : asked[0].reason;
     const text = state.file ? await state.file.text() : body;
     state.lines = state.models.some((model) => !model.molecules) ? text.split(/\r\n|\n|\r/).filter((line) => line.trim()) : [];
     explained.clear();
     Object.assign(state, { order: [...Array(state.answers[0].rows).keys()], sort: null, shown: PAGE, row: null });
-    say("");
+    say(failed, "bad");
     show();
     const first = state.order.find((row) => readable(row));
     if (first !== undefined) explain(first);
   } catch (error) {
+    clear();
     say(error.message, "bad");
   } finally {
     find("ask").removeAttribute("aria-busy");
   }
+}
+
+/** Remove the answers to earlier rows. */
+function clear() {
+  Object.assign(state, { answers: [], lines: [], order: [], sort: null, row: null });
+  explained.clear();
+  for (const id of ["table", "why", "notes", "summary"]) find(id).replaceChildren();
+  find("results").hidden = true;
 }
 
 // Table ----------------------------------------------------------------------------------------------------------------
@@ -213,24 +228,23 @@ async function explain(row) {
   mark();
   find("why").setAttribute("aria-busy", "true");
   if (!explained.has(row)) {
-    const asked = state.answers.map((answer) => {
-      const given = answer.molecules ? { smiles: [answer.molecules[row]] } : { graphs: [JSON.parse(state.lines[row])] };
-      if (answer.molecules && answer.molecules[row] === null) return null;
-      return ask(`/explain?model=${encodeURIComponent(answer.model)}`, {
-        method: "POST", body: JSON.stringify(given), headers: { "Content-Type": "application/json" },
-      });
-    });
-    explained.set(row, Promise.all(asked));
+    explained.set(row, Promise.all(state.answers.map((answer) =>
+      reason(answer, row).catch((error) => ({ model: answer.model, error: error.message })))));
   }
-  try {
-    const found = await explained.get(row);
-    if (state.row === row) picture(row, found.filter(Boolean));
-  } catch (error) {
-    explained.delete(row);
-    if (state.row === row) find("why").replaceChildren(make("p", { class: "bad" }, error.message));
-  } finally {
-    if (state.row === row) find("why").removeAttribute("aria-busy");
-  }
+  const found = await explained.get(row);
+  if (found.some((answer) => answer?.error)) explained.delete(row);
+  if (state.row !== row) return;
+  picture(row, found.filter(Boolean));
+  find("why").removeAttribute("aria-busy");
+}
+
+/** Ask one model to explain a row; null if it cannot read the row. */
+async function reason(answer, row) {
+  if (answer.molecules && answer.molecules[row] === null) return null;
+  const given = answer.molecules ? { smiles: [answer.molecules[row]] } : { graphs: [JSON.parse(state.lines[row])] };
+  return ask(`/explain?model=${encodeURIComponent(answer.model)}`, {
+    method: "POST", body: JSON.stringify(given), headers: { "Content-Type": "application/json" },
+  });
 }
 
 function picture(row, found) {
@@ -241,13 +255,15 @@ function picture(row, found) {
 
 const SOURCES = { own: "scored by the method itself", "post-hoc": "scored post hoc" };
 const DRAWN = new Set(["row", "graph", "smiles", "label", "predicted", "probabilities", "fidelity", "num_nodes", "edges", "scores", "k",
-  "subgraph_nodes", "node_scores", "node_shades", "elements", "places", "picture", "node_names", "edge_names"]);
+  "subgraph_nodes", "node_scores", "node_shades", "elements", "places", "picture", "marked", "node_names", "edge_names"]);
 
 /** One model's explanation: the formula, whose atoms answer to the pointer, and the score of every atom. */
 function figure(answer) {
+  if (answer.error) return make("p", { class: "bad" }, of(answer.model, answer.error));
   const graph = answer.graphs[0];
   if (!graph) return make("p", { class: "quiet" }, `${answer.model}: the row cannot be read.`);
-  const chosen = new Set(graph.subgraph_nodes);
+  const chosen = new Set(graph.marked ? graph.subgraph_nodes : []);
+  const best = `the ${graph.marked ? "marked" : `best ${graph.k}`} ${graph.elements ? "bonds" : "edges"}`;
   const label = (atom) => (graph.elements ? `atom ${atom}, ${graph.elements[atom]}` : `node ${atom}`);
   const number = (value) => (value === null ? "no score" : value.toFixed(3));
   const said = make("p", { class: "said" }, graph.elements ? "Point at an atom to see its score." : "");
@@ -264,23 +280,25 @@ function figure(answer) {
   };
   const parts = [make("figcaption", {}, make("b", {}, answer.model), ` ${SOURCES[answer.explanation] ?? answer.explanation}`)];
   if (graph.picture) {
-    const image = make("img", { alt: `Formula with the ${graph.k} highest-scoring bonds in red`, width: 420, height: 320,
+    const image = make("img", { alt: graph.marked ? `Formula with the ${graph.k} highest-scoring bonds in red` : "Formula without marks", width: 420, height: 320,
       src: `data:image/svg+xml;utf8,${encodeURIComponent(graph.picture.replace(/^<\?xml[^>]*\?>/, ""))}` });
     const over = make("svg", { viewBox: "0 0 420 320", "aria-hidden": "true" });
     graph.places.forEach(([x, y], atom) => {
       spots.push(pointed(make("circle", { cx: x, cy: y, r: 13, "data-atom": atom }), atom));
     });
     over.append(...spots);
-    parts.push(make("div", { class: "formula" }, image, over), said,
-      make("p", { class: "key quiet" }, make("i", { class: "strong" }), `best ${graph.k} bonds${graph.verdict === "no single part" ? ", which do not decide" : ""} `, make("i", { class: "pale" }), "other bonds, by score"));
+    const key = graph.marked
+      ? [make("i", { class: "strong" }), `best ${graph.k} bonds `, make("i", { class: "pale" }), "other bonds, by score"]
+      : ["Nothing is marked: no single part decides."];
+    parts.push(make("div", { class: "formula" }, image, over), said, make("p", { class: "key quiet" }, ...key));
   }
   if (graph.fidelity && graph.fidelity.removed !== null) {
     const { whole, removed, kept } = graph.fidelity;
     const classes = state.models.find((model) => model.name === answer.model)?.classes ?? {};
     const measured = Object.values(classes).every((names) => !names.length);
     parts.push(make("p", { class: "quiet" }, measured
-      ? `The value changes by ${number(-removed)} training standard deviations without the marked bonds, by ${number(-kept)} with them alone.`
-      : `Probability of the predicted class: ${number(whole)}; without the marked bonds ${number(removed)}; with them alone ${number(kept)}.`));
+      ? `The value changes by ${number(-removed)} training standard deviations without ${best}, by ${number(-kept)} with them alone.`
+      : `Probability of the predicted class: ${number(whole)}; without ${best} ${number(removed)}; with them alone ${number(kept)}.`));
   }
   for (const [key, value] of Object.entries(graph)) { // whatever else the answer says, such as a verdict
     if (!DRAWN.has(key) && value !== null && typeof value !== "object") parts.push(make("p", { class: "fact" }, make("b", {}, key.replaceAll("_", " ")), ` ${value}`));
