@@ -26,6 +26,7 @@ from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
 from goodformer.data.acquire import obtain
 from goodformer.data.benchmarks.drugood import SOURCES
+from goodformer.engine.record import provenance
 from goodformer.engine.run import train
 from goodformer.report.table import Table, insert
 
@@ -75,7 +76,7 @@ def goodformer_seconds(preset: str, folder: Path) -> float:
 def table(found: dict[str, Any]) -> Table:
     """Return processor seconds of an epoch, and their ratio to chemprop's."""
     base = found["processor_seconds"]["chemprop"]
-    rows = [[name, round(seconds, 1), round(seconds / base, 2)] for name, seconds in found["processor_seconds"].items()]
+    rows = [[name, f"{seconds:.1f}", f"{seconds / base:.2f}"] for name, seconds in found["processor_seconds"].items()]
     return Table.of(["", "processor seconds", "ratio to chemprop"], rows)
 
 
@@ -92,7 +93,7 @@ def main() -> None:
         folder = Path(name)
         seconds = {"chemprop": chemprop_seconds(given.chemprop, folder)}
         seconds |= {title: goodformer_seconds(preset, folder) for title, preset in PRESETS.items()}
-    found = {"molecules": sum(row[2] == "train" for row in molecules()), "processor_seconds": seconds}
+    found = {"molecules": sum(row[2] == "train" for row in molecules()), "processor_seconds": seconds, **provenance()}
     RESULT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(table(found).text(100))
     if given.page:

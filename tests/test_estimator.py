@@ -142,6 +142,24 @@ def test_a_saved_classifier_says_the_same(fitted: GraphClassifier, tmp_path: Pat
     assert (again.domain_score(smiles) == fitted.domain_score(smiles)).all()
 
 
+def test_a_model_is_replaced_only_when_asked(fitted: GraphClassifier, tmp_path: Path) -> None:
+    folder, smiles = tmp_path / "model", molecules()[0]
+    fitted.save(folder)
+    (folder / "card.md").write_text("about the first model")
+    (folder / "notes.txt").write_text("mine")
+    kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    other = GraphRegressor("linear", split="random").fit(smiles, np.arange(len(smiles)) / 7)
+    for one in (fitted, other):
+        with pytest.raises(InputError, match="overwrite=True"):
+            one.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == kept
+    again = GraphRegressor.load(other.save(folder, overwrite=True))
+    assert (again.predict(smiles[:5]) == other.predict(smiles[:5])).all()
+    assert again.neighbours(smiles[:1], 1) == other.neighbours(smiles[:1], 1)
+    assert not (folder / "card.md").exists()
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
 def test_a_saved_classifier_returns_classes_of_the_same_type(tmp_path: Path) -> None:
     smiles, labels = molecules()
     given = np.array([3, 7])[labels]
@@ -283,7 +301,7 @@ def test_the_random_state_may_be_what_scikit_learn_accepts(random_state: Any) ->
 
 def test_what_few_graphs_cannot_determine_is_a_warning() -> None:
     smiles, labels = molecules()
-    with pytest.warns(UserWarning, match="no input is flagged as outside the domain"):
+    with pytest.warns(UserWarning, match="only larger graphs and new kinds of nodes are flagged"):
         GraphClassifier("linear", split="random").fit(smiles[:60], labels[:60])
 
 

@@ -20,7 +20,8 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from goodformer.apply.fit import Recipe, configure_fit, fit_benchmark
+from goodformer import files
+from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark
 from goodformer.config.run import Hardware
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
@@ -31,6 +32,7 @@ from goodformer.data.readers.labels import Labels, read_labels
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.splitters import make_split
+from goodformer.engine.store import MODEL
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Size
 from goodformer.fitted import FittedModel, Predictions, target_names
@@ -191,8 +193,11 @@ class GraphEstimator(BaseEstimator):
         check_is_fitted(self)
         return self.model_.neighbours(_readable(X, self.model_), count)
 
-    def explain(self, X: Sequence[Any], folder: str | Path, k: Size = None) -> dict[str, Any]:
-        """Write pictures and edge scores into a folder; return the content of the file of scores."""
+    def explain(self, X: Sequence[Any], folder: str | Path, k: Size = None, overwrite: bool = False) -> dict[str, Any]:
+        """Write pictures and edge scores into a folder; return the content of the file of scores.
+
+        Other files of these names are replaced only if ``overwrite`` is true.
+        """
         from goodformer.apply.explanation import explain_graphs  # loads Matplotlib
 
         check_is_fitted(self)
@@ -206,12 +211,25 @@ class GraphEstimator(BaseEstimator):
             smiles=collection.smiles,
             molecules=parsed,
             node_names=collection.names,
+            overwrite=overwrite,
         )
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted model, which ``goodformer predict`` and `load` read."""
+    def save(self, folder: str | Path, overwrite: bool = False) -> Path:
+        """Write the fitted model, which ``goodformer predict`` and `load` read.
+
+        Args:
+            folder: Where to write it.
+            overwrite: Whether to replace a model in the folder, with its card, its report and its page.
+        """
         check_is_fitted(self)
-        return self.model_.save(folder)
+        place = Path(folder)
+        files.settle(place)
+        earlier = (place / MODEL).is_file()
+        if earlier and not overwrite:
+            raise InputError(f"{place} holds a model; choose a new folder, or replace it with overwrite=True.")
+        with files.replacing(place, WRITTEN if earlier else ()) as new:
+            self.model_.save(new)
+        return place
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -131,6 +131,22 @@ def check_output(out: str | Path, what: str, *inputs: str | Path) -> None:
             raise InputError(f"{out} is inside {folder}, which holds a model or a run; choose a file elsewhere.")
 
 
+def check_replaceable(path: str | Path, ours: Callable[[Path], bool], overwrite: bool = False) -> None:
+    """Raise an error if writing ``path`` would lose a file that the same command did not write; empty files may go.
+
+    Args:
+        path: The file to write.
+        ours: Returns whether the content of an existing file is that of the same command.
+        overwrite: Whether the user allows any file to be replaced.
+    """
+    place = Path(path)
+    if overwrite or not place.is_file() or not place.stat().st_size or ours(place):
+        return
+    raise InputError(
+        f"{path} exists and was not written by this command; choose another, or replace it with --overwrite."
+    )
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn a system error while ``path`` is written into one sentence."""

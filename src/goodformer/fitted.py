@@ -17,6 +17,7 @@ from torch import Tensor
 from goodformer import files
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet, check_several
+from goodformer.data.hashes import hash_graphs
 from goodformer.data.readers.attributes import Attributes
 from goodformer.data.similarity import BITS
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
@@ -298,6 +299,7 @@ class FittedModel:
         logits: list[Tensor] = []
         by_edge: list[Tensor] = []
         unusual: list[Tensor] = []
+        beyond: list[Tensor] = []
         spread: list[Tensor] = []
         for places, batch, prediction in infer(self.method, ready, batch_size, scores=scores):
             order.append(places)
@@ -307,17 +309,20 @@ class FittedModel:
             if SPREAD in prediction.signals:
                 spread.append(prediction.signals[SPREAD].detach().float().cpu())
             if known:
-                unusual.append(known.unusual(observe_batch(self.method, batch, prediction, known.embeds)))
+                seen = observe_batch(self.method, batch, prediction, known.embeds)
+                unusual.append(known.unusual(seen))
+                beyond.append(known.beyond(seen))
         back = torch.cat(order).argsort()  # from the order of batches to that of the graphs
         z = torch.cat(logits)[back]
         raw = torch.cat(unusual)[back] if unusual else None
+        far = torch.cat(beyond)[back] if beyond else None
         disagreement = torch.cat(spread)[back] if spread else None
         return Predictions(
             z,
             **self._meaning(z),
             edge_scores=[by_edge[place] for place in back.tolist()] if by_edge else None,
-            domain_score=None if known is None or raw is None else known.domain_score(raw),
-            outside=None if known is None or raw is None else known.outside(raw),
+            domain_score=None if known is None or raw is None else known.domain_score(raw, far),
+            outside=None if known is None or raw is None else known.outside(raw, far),
             spread=disagreement,
             hardness=known.hardness(z, raw, disagreement) if self.task.measured and known and raw is not None else None,
         )
@@ -404,8 +409,26 @@ class FittedModel:
         labels = tuple(label_words(row, classes) for row in y[some.rows].view(len(some), -1).tolist())
         both = (self._fingerprints(some), None)
         bits, embedding = both if some.molecules is not None else reversed(both)
-        self.training = TrainingRows(some.rows + first, labels, len(rows), some.smiles, bits, embedding)
+        hashes = _hashes(some) if some.molecules is None else None
+        self.training = TrainingRows(some.rows + first, labels, len(rows), some.smiles, bits, embedding, hashes)
         return self
+
+    def in_training(self, rows: Collection) -> Tensor | None:
+        """Return whether rows are equal to a stored training row (G,); None if the model does not store them.
+
+        Molecules are equal if their canonical SMILES are, other graphs if they are written in the same way.
+        """
+        stored = self.training
+        if stored is not None and rows.molecules is None and stored.hashes is not None:
+            return torch.isin(_hashes(rows), stored.hashes)
+        if stored is None or stored.smiles is None or rows.molecules is None:
+            return None
+        from goodformer.data.readers.collection import from_smiles  # loads RDKit
+
+        near = {stored.smiles[place] for place in stored.alike(self._fingerprints(rows))}  # few of them are parsed
+        parsed = from_smiles(sorted(near)).molecules
+        known = set() if parsed is None else set(parsed.canonical())
+        return torch.tensor([one in known for one in rows.molecules.canonical()])
 
     def neighbours(self, items: Sequence[Any] | Collection, count: int = 3) -> list[list[Neighbour]]:
         """Return the training rows that are most similar to each item, best first; see `TrainingRows.measure`.
@@ -490,6 +513,11 @@ class _Meaning:
     reader: int = 1
     attributes: Attributes | None = None
     training: str | None = None
+
+
+def _hashes(rows: Collection) -> Tensor:
+    """Return a hash of each graph, with nodes and edges in their order (G,)."""
+    return torch.from_numpy(hash_graphs(rows.graphs).view(np.int64))
 
 
 def target_names(targets: int) -> tuple[str, ...]:

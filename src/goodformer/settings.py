@@ -107,6 +107,10 @@ class Setting:
         return ", ".join(map(str, self.default)) or "none" if isinstance(self.default, tuple) else str(self.default)
 
 
+FLAGS = ("at_once", "seedless")
+"""Class attributes of methods that configurations need to know without importing the class."""
+
+
 @dataclass(frozen=True)
 class Description:
     """What a registered class or function says about itself.
@@ -115,11 +119,13 @@ class Description:
         about: Its docstring.
         in_words: What it does and when to choose it, without a formula; empty if the class has no such text.
         settings: Its settings in the order of the parameters.
+        flags: Which of its class attributes in `FLAGS` are true.
     """
 
     about: str
     in_words: str
     settings: tuple[Setting, ...]
+    flags: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return values that JSON can hold."""
@@ -134,7 +140,7 @@ class Description:
             settings.append(Setting(**fields))
         if not (isinstance(found["about"], str) and isinstance(found["in_words"], str)):
             raise InputError("the description has no text.")
-        return cls(found["about"], found["in_words"], tuple(settings))
+        return cls(found["about"], found["in_words"], tuple(settings), tuple(map(str, found["flags"])))
 
 
 def describe(build: Callable[..., Any]) -> Description:
@@ -152,7 +158,8 @@ def describe(build: Callable[..., Any]) -> Description:
             except InputError as error:
                 raise InputError(f"{title}: {error}") from None
     about = vars(build).get("__doc__") if inspect.isclass(build) else build.__doc__
-    return Description(inspect.cleandoc(about or ""), str(vars(build).get("in_words", "")), tuple(settings))
+    flags = tuple(name for name in FLAGS if getattr(build, name, False))
+    return Description(inspect.cleandoc(about or ""), str(vars(build).get("in_words", "")), tuple(settings), flags)
 
 
 def _setting(name: str, annotation: Any, default: Any) -> Setting:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ from sklearn.metrics import accuracy_score, mean_squared_error, roc_auc_score
 
 from goodformer import GraphClassifier, GraphRegressor, InputError, cli
 from goodformer.apply.evaluate import ALL, INSIDE, OUTSIDE, evaluate_file
+from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.config.run import Hardware
+from goodformer.fitted import FittedModel
+from goodformer.uncertainty.training_rows import TRAINING
 from tests.apply.molecules import molecules
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -71,6 +77,61 @@ def test_measured_values_have_rmse_and_coverage(tmp_path: Path, capsys: pytest.C
     assert "coverage of 90 % intervals" in shown.out
     assert "1 rows cannot be read" not in shown.out
     assert "cannot be read" in shown.err
+
+
+def test_rows_that_the_model_was_trained_on_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    smiles, labels = molecules()
+    model: Any = GraphClassifier("linear", split="random").fit(smiles, labels)
+    model.save(tmp_path / "model")
+    train = {smiles[row] for row in model.split_.rows("train").tolist()}
+    assert "c1ccc(CC)cc1" in train
+    new = [*dict.fromkeys(smiles), "CCc1ccccc1", "CCCCCCO", "CCCCCCN", "c1ccc(CC)cc1"]  # another notation of the same
+    given = [*(str(place % 2) for place in range(len(new) - 1)), ""]  # the last row is not counted
+    path = write(tmp_path / "new.csv", smiles=new, label=given)
+    expected = sum(one in train for one in new[:-1]) + 1
+    for size in (7, 1000):
+        assert evaluate_file(model.model_, path, size=size)["training_rows"] == expected
+    words = ["evaluate", str(tmp_path / "model"), str(path)]
+    assert cli.run([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["training_rows"] == expected
+    (note,) = (one for one in report["notes"] if "trained on" in one)
+    assert f" {expected} of {len(new) - 1} labelled rows" in note
+    assert cli.run(words) == 0
+    assert note in capsys.readouterr().err
+    others = write(tmp_path / "others.csv", smiles=["CCCCCCO", "CCCCCCN"], label=["0", "1"])
+    assert evaluate_file(model.model_, others)["training_rows"] == 0
+    (tmp_path / "model" / TRAINING).unlink()
+    assert cli.run([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["training_rows"] is None
+    assert not any("trained on" in one for one in report["notes"])
+
+
+@pytest.mark.parametrize("x", [None, [[1], [0]], [[0.5], [-0.0]]])
+def test_graphs_that_the_model_was_trained_on_are_counted(x: list[list[float]] | None, tmp_path: Path) -> None:
+    def line(nodes: int, more: int) -> dict[str, Any]:
+        edges = [[node, node + 1] for node in range(nodes - 1)] + [[0, 2 + more]]
+        features = {} if x is None else {"x": [x[(node + more) % 2] for node in range(nodes)]}
+        return {"edges": edges, "num_nodes": nodes, "label": more % 2, **features}
+
+    lines = [line(nodes, more) for nodes in range(6, 30) for more in range(3)]
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    source, recipe = OwnFile(tmp_path / "old.jsonl", ("label",), split="random"), Recipe("linear")
+    report = fit_file(
+        source, tmp_path / "model", recipe, runs=tmp_path / "runs", baseline=False, page=False, hardware=Hardware()
+    )
+    model = FittedModel.load(tmp_path / "model")
+    assert evaluate_file(model, tmp_path / "old.jsonl", size=20)["training_rows"] == report["counts"]["train"]
+    new = [lines[0], *(line(nodes, more) for nodes in range(40, 50) for more in range(2))]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(one) + "\n" for one in new))
+    stored = model.training
+    assert stored is not None
+    first = 1 in stored.rows.tolist()
+    found = evaluate_file(model, tmp_path / "new.jsonl")
+    assert found["training_rows"] == int(first)
+    model.training = replace(stored, hashes=None)  # an older model
+    assert evaluate_file(model, tmp_path / "new.jsonl")["training_rows"] is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -251,18 +252,18 @@ def test_trials_are_judged_on_validation_and_the_best_can_be_fitted(
     write_table(Path("mine.csv"))
     words = ["mine.csv", "--target", "nitro", "--split", "scaffold"]
     small = ["--method", "erm", "--model", "gin", "--set", "model.dim=16", "--epochs", "2", "--trials", "2"]
-    assert cli.run(["tune", *words, *small, "-o", "found", "--json"]) == 0
+    assert cli.run(["tune", *words, *small, "-o", "what we found", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     for one in report["best"]:
-        splits = (Run(tmp_path / "found" / "runs" / one["run"]).summary or {})["splits"]
+        splits = (Run(tmp_path / "what we found" / "runs" / one["run"]).summary or {})["splits"]
         assert one["score"] == splits["val"]["rocauc"]
-    epochs = Run(tmp_path / "found" / "runs" / report["best"][0]["run"]).epochs
+    epochs = Run(tmp_path / "what we found" / "runs" / report["best"][0]["run"]).epochs
     assert sum("test" in epoch for epoch in epochs) == 1  # measured after the selection, for the record
-    assert cli.run([*report["next"].split()[1:], "--no-baseline", "-o", "model"]) == 0  # reuses the trained run
+    assert cli.run([*shlex.split(report["next"])[1:], "--no-baseline", "-o", "model"]) == 0  # reuses the trained run
     fitted = json.loads((tmp_path / "model" / "report.json").read_text())
     assert fitted["run"] == report["best"][0]["run"]
     smiles, labels = molecules()
-    classifier = GraphClassifier(preset=tmp_path / "found" / "best.yaml", split="random").fit(smiles, labels)
+    classifier = GraphClassifier(preset=tmp_path / "what we found" / "best.yaml", split="random").fit(smiles, labels)
     assert classifier.model_.file.method["name"] == "erm"
     assert len(classifier.history_) == 2
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -233,6 +234,14 @@ def test_molecules_of_an_sdf_file_are_fitted_by_scaffold(command: Command) -> No
     assert "split by scaffold" in fit.out
     assert "goodformer predict own NEW.sdf" in fit.out
     assert command("predict", "own", "mine.csv", "-o", "answers.csv").code == 0  # SMILES work as well
+
+
+def test_the_next_step_can_be_pasted_into_a_shell(command: Command) -> None:
+    write_table(Path("mine.csv"))
+    fit = command("fit", "mine.csv", "-t", "nitro", "--method", "linear", *QUICK[-2:], "--no-report", "-o", "mod ü")
+    assert fit.code == 0
+    (line,) = (line for line in fit.out.splitlines() if line.startswith("next:"))
+    assert shlex.split(line)[1:] == ["goodformer", "predict", "mod ü", "NEW.csv", "-o", "answers.csv"]
 
 
 def test_a_second_fit_replaces_the_first_and_says_so(command: Command) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goodformer.config.history import ADDED, AT_ONCE, REMOVED, RENAMED, current, hashed
+from goodformer.config.history import ADDED, REMOVED, RENAMED, at_once, current, hashed
 from goodformer.config.presets import configure
 from goodformer.config.run import PARTS, RunConfig, TrainingConfig
 from goodformer.errors import InputError
@@ -89,5 +89,7 @@ def test_other_parts_are_left_alone() -> None:
     assert current("method", erm) == hashed("method", erm) == erm
 
 
-def test_methods_that_are_fitted_at_once_are_listed() -> None:
-    assert {name for name in METHODS if METHODS[name].at_once} == AT_ONCE
+def test_what_classes_say_of_themselves_is_known_without_importing_them() -> None:
+    assert {name for name in METHODS if at_once(name)} == {name for name in METHODS if METHODS[name].at_once}
+    assert at_once("forest")
+    assert not at_once("no such method")

@@ -355,3 +355,19 @@ def test_a_formula_says_where_its_atoms_are() -> None:
         numbers = [float(word) for word in re.findall(r"[0-9.]+", paths[letter])]
         middle = np.mean(numbers[::2]), np.mean(numbers[1::2])
         assert middle == pytest.approx(drawn.places[atom], abs=4)
+
+
+def test_the_key_has_room_for_its_words_and_needs_marks(tmp_path: Path) -> None:
+    long, smiles = "bonds with the highest mean score of all members", ["CCO", "CCN", "CCC"]
+    for width, line in ((1140, 0), (380, 1)):
+        first, second = molecules._key(long, width)
+        assert second.line == line
+        assert second.line or second.left > first.left + molecules.SWATCH + molecules.LETTER * len(long)
+    edges = [torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])] * 3
+    pictures = []
+    for marked in ([True] * 3, [False] * 3):
+        path = tmp_path / f"{marked[0]}.svg"
+        draw_molecules(smiles, edges, [torch.arange(4.0)] * 3, path, smiles, caption="the-key", marked=marked)
+        pictures.append(path.read_text())
+    reds = [text.lower().count(to_hex(CHOSEN(1.0))) for text in pictures]
+    assert reds[0] > 0 == reds[1]

@@ -105,6 +105,7 @@ def test_titles_hold_name_label_prediction_and_probability(
     share = shares[code] if task.kind == "multiclass" else shares[0] if code else 1 - shares[0]
     (names,) = model.classes.values()
     assert found.title(0) == expected.format(names[code], float(share))
+    assert found.notes() == []
 
 
 def test_titles_of_several_targets_name_each() -> None:
@@ -114,6 +115,7 @@ def test_titles_of_several_targets_name_each() -> None:
     found = explain(model, graphs, ["mine"], measure=False)
     a, b = found.answer.classes[0].tolist()
     assert found.title(0) == f"mine: class a active, b ?, predicted a {names['a'][a]}, b {names['b'][b]}"
+    assert "2 targets together" in found.notes()[0]
 
 
 def test_codes_without_a_name_are_shown_as_numbers() -> None:

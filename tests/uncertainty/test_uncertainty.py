@@ -410,6 +410,22 @@ def test_the_documented_thresholds_are_those_of_the_code() -> None:
         assert float(fitted.domain_score(values)[fitted.outside(values)].min()) == pytest.approx(score)
 
 
+def test_the_documented_numbers_of_labels_are_the_fewest_that_exclude_a_class() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "own-data.md").read_text(encoding="utf-8")
+    levels, needed = (
+        [float(cell) for cell in line.split("|")[2:-1]]
+        for start in ("| `--sets` |", "| ID validation labels per class |")
+        for line in page.splitlines()
+        if line.startswith(start)
+    )
+    assert len(levels) == len(needed) == 5
+    scores = torch.linspace(0, 1, 100, dtype=torch.double)[None, None]  # (T, K, n)
+    for level, fewest in zip(levels, map(int, needed), strict=True):
+        enough, few = (float(conformal.thresholds(scores, torch.tensor([[n]]), level)) for n in (fewest, fewest - 1))
+        assert math.isfinite(enough), level
+        assert math.isinf(few), level
+
+
 def test_so_few_graphs_say_so() -> None:
     few = seen(7, 18)
     fitted = u.Uncertainty.learn(CLASSES, few, few)
@@ -509,3 +525,23 @@ def test_an_unlabelled_batch_is_looked_at() -> None:
     found = observe.observe_batch(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]
     assert found.y is None
     assert found.embedding is None
+
+
+def test_graphs_beyond_the_training_graphs_are_outside_whatever_their_embedding(tmp_path: Path) -> None:
+    """A chain of a thousand atoms has the environments of a short one, and a new element may look like a known one."""
+    from goodformer.data.molecule import featurise
+    from tests.apply.molecules import untrained
+
+    model = untrained(task=Task("binary", 1, "rocauc"))
+    usual = ["C" * size for size in range(2, 12)] + ["C" * size + "O" for size in range(2, 12)]
+    train = model.prepare(featurise(usual * 2).graphs)
+    known = u.Uncertainty.fit(model.method, train, train)
+    known.save(tmp_path)
+    for one in (known, u.Uncertainty.load(tmp_path)):
+        model.uncertainty = one
+        answer = model.predict(featurise(["CCCCC", "C" * 22, "C" * 23 + "O", "C" * 1000, "CC[Pt]", "CCO"]).graphs)
+        assert answer.outside.tolist()[3:5] == [True, True]
+        assert answer.domain_score[3:5].tolist() == [1.0, 1.0]
+        assert not answer.outside[[0, 5]].any()
+    older = replace(known, state={name: known.state[name] for name in known.state if name not in ("largest", "kinds")})
+    assert not older.beyond(observe.observe(model.method, train)).any()

@@ -1,4 +1,4 @@
-"""Baselines beside a fitted model: quick methods on the same rows, for what they are worth."""
+"""Baselines beside a fitted model: quick methods that are fitted to the same rows."""
 
 from __future__ import annotations
 

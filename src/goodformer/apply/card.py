@@ -32,7 +32,7 @@ LIMITS = (
 def validation_use(report: Mapping[str, Any]) -> str:
     """Return what OOD validation was used for, which depends on the model."""
     if report.get("members"):
-        return "used to choose epochs and weigh the members"
+        return "used to choose epochs and, cross-fitted, weights"
     return "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
 
 

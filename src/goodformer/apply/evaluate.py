@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from goodformer.apply.predict import BLOCK, LISTED, model_blocks, notes_on, problems_of
 from goodformer.data.readers.labels import labelled, read_known
 from goodformer.data.readers.rows import Block
+from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages.evidence import coverages, metrics
@@ -37,18 +39,21 @@ def evaluate_file(
         watch: Called with the number of finished rows.
 
     Returns:
-        Counts of rows, and for all rows and those inside and outside the domain: their number, the metrics with 95 %
-        bootstrap intervals, and the coverage of conformal sets or intervals.
+        Counts of rows; ``training_rows``, how many labelled rows equal a training row, None if that is not known; and
+        for all rows and those inside and outside the domain: their number, the metrics with 95 % bootstrap intervals,
+        and the coverage of conformal sets or intervals.
     """
     answers: list[Predictions] = []
     columns: dict[str, list[Any]] = {name: [] for name in model.classes}
     problems: list[dict[str, Any]] = []
+    seen: list[Tensor | None] = []
     rows = 0
     for block in model_blocks(model, path, smiles, size):
         if len(block.collection.graphs):
             for name, entries in _entries(model, block, path).items():
                 columns[name] += entries
             answers.append(model.predict(block.collection.graphs, scores=False))
+            seen.append(model.in_training(block.collection))
         rows += block.collection.count
         problems += problems_of(block.collection)
         if watch:
@@ -59,6 +64,8 @@ def evaluate_file(
     known = labelled(y)
     if not bool(known.any()):
         raise InputError(f"{path} has no label in {', '.join(model.classes)}; use goodformer predict, or fill them in.")
+    flags = [one for one in seen if one is not None]
+    trained = int((torch.cat(flags) & known).sum()) if len(flags) == len(seen) else None
     chosen = {ALL: known}
     if answer.outside is not None:
         chosen |= {INSIDE: known & ~answer.outside, OUTSIDE: known & answer.outside}
@@ -68,9 +75,10 @@ def evaluate_file(
         "unreadable": len(problems),
         "problems": problems[:LISTED],
         "labelled": int(known.sum()),
+        "training_rows": trained,
         "metric": model.task.metric,
         "parts": {name: _part(model, answer, y, which) for name, which in chosen.items()},
-        "notes": notes_on(model, path, smiles),
+        "notes": [*notes_on(model, path, smiles), *_trained_note(model, trained or 0, int(known.sum()))],
     }
 
 
@@ -85,6 +93,18 @@ def _entries(model: FittedModel, block: Block, path: str | Path) -> dict[str, li
         )
     places = [int(row) - block.first for row in block.collection.rows]
     return {name: [block.columns[name][at] for at in places] for name in model.classes}
+
+
+def _trained_note(model: FittedModel, trained: int, labelled: int) -> list[str]:
+    """Return a sentence if rows equal training rows: a model answers them better than new ones."""
+    if not trained or model.training is None:
+        return []
+    what = "molecules" if model.molecular else "graphs"
+    least = "at least " if len(model.training) < model.training.total else ""  # a sample of them is stored
+    return [
+        f"the model was trained on {least}{trained:,} of {counted(labelled, 'labelled row')} (equal {what}): "
+        "metrics on them are too good; evaluate rows that the model has not seen."
+    ]
 
 
 def _part(model: FittedModel, answer: Predictions, y: Tensor, which: Tensor) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,20 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from goodformer import files
-from goodformer.apply.explanation import MOST_ATOMS, PICTURE, READABLE, explain_graphs
-from goodformer.apply.predict import Answers, Columns, Watch, model_blocks, no_reasons, notes_on, reason_columns
+from goodformer.apply.explanation import EDGES as SCORES
+from goodformer.apply.explanation import MOST_ATOMS, PICTURE, READABLE, check_explained, explain_graphs
+from goodformer.apply.predict import (
+    Answers,
+    Columns,
+    Watch,
+    holds_answers,
+    model_blocks,
+    no_reasons,
+    notes_on,
+    reason_columns,
+)
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.rows import RowWriter
+from goodformer.data.readers.rows import RowWriter, written_columns
 from goodformer.data.readers.values import counted
 from goodformer.errors import InputError, check_name
 from goodformer.explain.explanation import edge_scores, measure_fidelity, plain
@@ -42,6 +53,7 @@ def explain_file(
     form: str = "csv",
     smiles: str | None = None,
     watch: Watch | None = None,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Explain every row of a file: tables of predictions, edge scores and node scores, and a picture of the first rows.
 
@@ -58,14 +70,17 @@ def explain_file(
         form: Format of the tables: csv, tsv, parquet, json or jsonl.
         smiles: Column of the SMILES; by default that of the training file.
         watch: Called with the number of finished rows.
+        overwrite: Whether to replace other files of these names; an earlier explanation is replaced in any case.
     """
     check_name("format", form, FORMS)
     folder, source = Path(out), "own"
-    for name in ("answers", "edges", "nodes"):
-        files.check_output(folder / f"{name}.{form}", "tables", path)
+    tables = _tables(folder, form)
+    for place in tables:
+        files.check_output(place, "tables", path)
+    _check_earlier(tables, overwrite)
+    check_explained(folder, overwrite=overwrite)
     files.make_folder(folder)
     shown = Shown(count, (READABLE, MOST_ATOMS) if model.molecular else ())
-    tables = [folder / f"{name}.{form}" for name in ("answers", "edges", "nodes")]
     with ExitStack() as opened:  # tables appear when all rows are written
         answers = opened.enter_context(Answers(model, tables[0]))
         writers: list[RowWriter] = []
@@ -109,8 +124,29 @@ def explain_file(
         known=known,
         node_names=None if any(row.names is None for row in rows) else [row.names or () for row in rows],
         measured=Fidelity.concat([row.fidelity for row in rows]),
+        overwrite=True,  # checked above
     )
     return {**report, "tables": [str(table) for table in tables], **drawn, "notes": [*report["notes"], *drawn["notes"]]}
+
+
+def _tables(folder: Path, form: str) -> list[Path]:
+    """Return the files of answers, edges and nodes; as JSON, edges have another name than the file of scores."""
+    names = ("answers", "edges", "nodes")
+    return [folder / (f"{name}.{form}" if f"{name}.{form}" != SCORES else f"{name}-table.{form}") for name in names]
+
+
+def _check_earlier(tables: Sequence[Path], overwrite: bool) -> None:
+    """Raise an error if the tables would replace other files than those of an earlier explanation."""
+    answers, edges, nodes = tables
+    files.check_replaceable(answers, lambda path: holds_answers(path, *no_reasons()), overwrite)
+    for table, heads in ((edges, EDGES), (nodes, NODES)):
+        files.check_replaceable(table, partial(_holds, heads), overwrite)
+
+
+def _holds(heads: tuple[str, ...], path: Path) -> bool:
+    """Return whether a file is a table of scores with these first columns; JSON without rows has none."""
+    names = written_columns(path)
+    return names is not None and tuple(names or heads)[: len(heads)] == heads
 
 
 @dataclass(frozen=True)

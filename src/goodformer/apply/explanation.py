@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from goodformer.engine.store import Run
 from goodformer.errors import InputError, check_name
 from goodformer.explain.agreement import agreement
 from goodformer.explain.explanation import Explanation, edge_scores, explain, kind_of_scores, plain
-from goodformer.explain.fidelity import CONTRIBUTES, DECIDES, NONE, Fidelity
+from goodformer.explain.fidelity import CONTRIBUTES, DECIDES, NONE, Fidelity, is_marked
 from goodformer.explain.subgraph import Size
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.spec import SPLITS
@@ -59,6 +60,7 @@ def explain_graphs(
     known: tuple[Predictions, Sequence[Tensor], str] | None = None,
     node_names: Sequence[Sequence[str | int]] | None = None,
     measured: Fidelity | None = None,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Explain the predictions for graphs; write a picture and all scores into a folder.
 
@@ -81,30 +83,27 @@ def explain_graphs(
         known: Predictions, edge scores and their source, if the graphs are already predicted.
         node_names: Names of the nodes of each graph, which the report repeats beside their numbers.
         measured: Fidelity of the graphs, if it is known.
+        overwrite: Whether to replace other files of these names; an earlier explanation is replaced in any case.
 
     Returns:
         The content of ``edges.json``: the files, the source of the scores (``explanation``: own or post-hoc), what is
         marked in words, ``fidelity``, and for every graph its prediction, verdict, edges (best first) and nodes.
     """
+    place = Path(folder)
+    check_explained(place, form, overwrite)
     found = explain(model, graphs, names, k, smiles, measure, known, measured)
     found = replace(found, node_names=node_names)
     words = CAPTIONS[kind_of_scores(model, found.source)]
-    place = Path(folder)
-    files.check_output(place / EDGES, "explanations")
     files.make_folder(place)
     molecules = molecules or found.smiles
     if molecules is None and "attr" in found.graphs.edge and model.molecular:
         molecules = list(found.graphs)
     drawn = list(range(min(picture_limit, len(found.graphs))))
-    pictures: dict[str, Any] = {"picture": None}
-    if drawn:
-        pictures["picture"] = str(_draw(found, drawn, place / f"{PICTURE}.{form}", k, words, molecules, note))
+    pictures: dict[Path, list[int]] = {place / f"{PICTURE}.{form}": drawn} if drawn else {}
     if drawn and single_pictures:
         width = len(str(drawn[-1]))
-        paths = [place / SINGLE / f"{number:0{width}d}.{form}" for number in drawn]
-        pictures["pictures"] = [
-            str(_draw(found, [number], path, k, words, molecules)) for number, path in zip(drawn, paths, strict=True)
-        ]
+        pictures |= {place / SINGLE / f"{number:0{width}d}.{form}": [number] for number in drawn}
+    paths = [str(path) for path in pictures]
     report = {
         **(about or {}),
         "notes": [*(about or {}).get("notes", ()), *found.notes()],
@@ -113,14 +112,33 @@ def explain_graphs(
         "marked": words,
         "fidelity": None if found.fidelity is None else found.fidelity.summary(),
         "classes": {target: list(names) for target, names in model.classes.items()},
-        **pictures,
+        "picture": paths[0] if drawn else None,
+        **({"pictures": paths[1:]} if drawn and single_pictures else {}),
         "scores": str(place / EDGES),
         "graphs": [found.record(number, k) for number in range(len(found.graphs))],
     }
     head = json.dumps({**report, "graphs": []}, indent=2, allow_nan=False).removesuffix("[]\n}")
     rows = ",\n    ".join(json.dumps(row, allow_nan=False) for row in report["graphs"])  # one line per graph
     files.write_text(place / EDGES, f"{head}[\n    {rows}\n  ]\n}}\n")
+    for number, (path, some) in enumerate(pictures.items()):  # after the scores, by which the same command knows them
+        _draw(found, some, path, k, words, molecules, "" if number else note)
     return report
+
+
+def check_explained(folder: Path, form: str = "png", overwrite: bool = False) -> None:
+    """Raise an error if picture and scores would replace other files; a picture is known by the scores beside it."""
+    files.check_output(folder / EDGES, "explanations")
+    files.check_replaceable(folder / EDGES, _holds_scores, overwrite)
+    files.check_replaceable(folder / f"{PICTURE}.{form}", lambda path: _holds_scores(path.with_name(EDGES)), overwrite)
+
+
+def _holds_scores(path: Path, keys: Sequence[str] = ("explanation", "marked", "graphs")) -> bool:
+    """Return whether a file is a JSON object with these keys."""
+    try:
+        found = files.read_json(path)
+    except InputError:
+        return False
+    return isinstance(found, dict) and set(keys) <= set(found)
 
 
 def _draw(
@@ -136,9 +154,9 @@ def _draw(
     graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
     titles, verdicts = [found.title(place) for place in places], found.verdicts
     said = [verdicts[place] if verdicts else "" for place in places]
-    marked = [one != NONE for one in said]
+    marked = [is_marked(one) for one in said]
     if molecules is None:
-        lines = [f"{words}: {one}" if one and one != NONE else one or words for one in said]
+        lines = [f"{words}: {one}" if one and is_marked(one) else one or words for one in said]
         return draw_subgraphs(graphs, scores, path, titles, k, lines, marked)
     from goodformer.draw.molecules import draw_molecules  # loads RDKit
 
@@ -165,6 +183,7 @@ def explain_run(
     count: int = 6,
     k: Size = None,
     weights: str = "best",
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Explain graphs of a run's data set; write a picture and all scores into a folder.
 
@@ -177,12 +196,14 @@ def explain_run(
         count: How many graphs, spread evenly over the split.
         k: Number or share of undirected edges to choose, see `goodformer.explain.subgraph.Undirected.sizes`.
         weights: ``best`` or ``last``.
+        overwrite: Whether to replace other files, see `explain_graphs`.
     """
+    check_explained(Path(folder), overwrite=overwrite)
     model = FittedModel.of_run(run, weights)
     limits = (READABLE, MOST_ATOMS) if model.molecular else None
     graphs, names, note = _spread(run, split, count, limits)
     about = {"run": run.folder.name, **({"notes": [f"{note}."]} if note else {})}
-    return explain_graphs(model, graphs, folder, names, k, about, picture_limit=count, note=note)
+    return explain_graphs(model, graphs, folder, names, k, about, picture_limit=count, note=note, overwrite=overwrite)
 
 
 def explain_agreement(
@@ -192,6 +213,7 @@ def explain_agreement(
     count: int = 200,
     k: Size = None,
     weights: str = "best",
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Compare the explanations of runs that differ only in their seed.
 
@@ -202,7 +224,11 @@ def explain_agreement(
         count: How many graphs, spread evenly over the split.
         k: Number or share of undirected edges to choose, see `goodformer.explain.subgraph.Undirected.sizes`.
         weights: ``best`` or ``last``.
+        overwrite: Whether to replace another file ``agreement.json``.
     """
+    if folder is not None:
+        ours = partial(_holds_scores, keys=("runs", "per_graph"))
+        files.check_replaceable(Path(folder) / AGREEMENT, ours, overwrite)
     if len(runs) < 2:
         raise InputError(f"agreement needs two or more runs that differ in their seed, got {len(runs)}.")
     for run in runs[1:]:

@@ -20,7 +20,7 @@ from goodformer.data.digest import digest
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import RDKIT, VERSION
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_notes
+from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_notes, written_columns
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
@@ -34,7 +34,9 @@ BLOCK = 1024
 """Rows that are read, predicted and written at a time."""
 LISTED = 20
 """Unreadable rows that a report lists."""
-PROBLEM, STANDARDISED = "problem", "standardised"
+PROBLEM, STANDARDISED, PREDICTED = "problem", "standardised", "predicted"
+TAKEN = "goodformer_"
+"""Begins the names of answers if one of their plain names is taken."""
 LINE = re.compile(r"\bline \d+\b")
 """Occurs in the reason if a line of JSON is a graph but does not fit the model."""
 OLD_READER = (
@@ -55,6 +57,7 @@ def predict_file(
     watch: Watch | None = None,
     neighbours: int = 0,
     explain: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Predict every row of a file and write the rows with their predictions into another file.
 
@@ -72,12 +75,14 @@ def predict_file(
         watch: Called with the number of finished rows.
         neighbours: How many of the most similar training rows to name for each row.
         explain: Whether to say which nodes decide, and whether they really do; takes more than 22 predictions per row.
+        overwrite: Whether to replace a file that holds no answers; earlier answers are replaced in any case.
 
     Returns:
         Counts of rows, of unreadable rows with the first reasons, and of rows outside the domain; ``continued``, the
         rows of an earlier call; ``rows_per_second``; ``failure`` holds one sentence if no row could be read.
     """
     files.check_output(out, "answers", path)
+    files.check_replaceable(out, holds_answers, overwrite)
     start = time.perf_counter()
     more = Further(model, neighbours, explain)
     same = {**_same(model, path, level, smiles, size), **more.settings}
@@ -215,7 +220,7 @@ def block_answers(
 
 
 def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:
-    """Return what a model says of graphs, one value per graph; None has no graphs.
+    """Return the columns of answers, one value per graph; no graphs if there is no prediction.
 
     These are class and probabilities, or values; domain score, spread, and conformal sets, or ends of intervals.
     """
@@ -334,16 +339,26 @@ class Further:
         return columns
 
 
+def holds_answers(path: Path, *more: str) -> bool:
+    """Return whether a table ends with the columns of answers, among them ``more``; see `block_answers`."""
+    names = written_columns(path) or [""]
+    prefix = names[-1].removesuffix(PROBLEM)
+    if names[-1] != prefix + PROBLEM or prefix.replace(TAKEN, ""):
+        return False
+    own = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    return any(name.endswith(PREDICTED) for name in own) and set(more) <= set(own)
+
+
 def reason_columns(graphs: GraphSet, scores: Sequence[Tensor], found: Fidelity, k: Size = None) -> Columns:
     """Return the verdict on each graph and the nodes of its marked part, numbered as in the input.
 
     See `goodformer.explain.fidelity.VERDICTS`; a graph without a single part that matters has no marked nodes.
     """
     from goodformer.explain.explanation import marked_nodes
-    from goodformer.explain.fidelity import NONE
+    from goodformer.explain.fidelity import is_marked
 
     verdicts, nodes = found.verdicts, marked_nodes(graphs, scores, k)
-    marked = ["" if one == NONE else " ".join(map(str, part)) for one, part in zip(verdicts, nodes, strict=True)]
+    marked = [" ".join(map(str, part)) if is_marked(one) else "" for one, part in zip(verdicts, nodes, strict=True)]
     return {"verdict": verdicts, "marked": marked}
 
 
@@ -396,5 +411,5 @@ def fresh_names(wanted: Sequence[str], taken: Sequence[str] | dict[str, Any]) ->
     """Return names for new columns; all get a prefix, repeatedly, while one of them is taken by an input column."""
     names = list(wanted)
     while set(taken) & set(names):
-        names = [f"goodformer_{name}" for name in names]
+        names = [f"{TAKEN}{name}" for name in names]
     return names

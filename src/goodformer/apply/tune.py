@@ -441,7 +441,7 @@ def _last(trial: optuna.trial.FrozenTrial) -> float | None:
 
 
 def importances(study: optuna.Study) -> dict[str, float]:
-    """Return the importance of each setting by Optuna's default evaluator; nothing if too few trials tell."""
+    """Return the importance of each setting by Optuna's default evaluator; nothing if there are too few trials."""
     from optuna.importance import get_param_importances
 
     scored = ranked(study)

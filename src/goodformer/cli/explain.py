@@ -43,6 +43,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for pictures and scores.")] = Path(
         "explained"
     ),
+    overwrite: options.Overwrite = False,
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
@@ -81,9 +82,8 @@ def command(
                     "--split and --against are for graphs of a run; leave them out, or leave out the file."
                 )
             with output.counting("rows", hidden=quiet) as watch:
-                report = explain_file(
-                    FittedModel.open(name, runs, weights), data, out, count, size, form, smiles, watch
-                )
+                fitted = FittedModel.open(name, runs, weights)
+                report = explain_file(fitted, data, out, count, size, form, smiles, watch, overwrite)
         else:
             from goodformer.apply.explanation import explain_agreement, explain_run
             from goodformer.engine.store import MODEL, Run
@@ -91,9 +91,10 @@ def command(
             if (Path(name) / MODEL).is_file():
                 raise InputError(f"{name} is a fitted model, which has no graphs of its own; name a FILE to explain.")
             run, others = Run.open(name, runs), [Run.open(other, runs) for other in against or []]
-            report = explain_run(run, out, split or "test", count, size, weights)
+            report = explain_run(run, out, split or "test", count, size, weights, overwrite)
             if others:
-                found = explain_agreement([run, *others], out, split or "test", k=size, weights=weights)
+                more: dict[str, Any] = {"k": size, "weights": weights, "overwrite": overwrite}
+                found = explain_agreement([run, *others], out, split or "test", **more)
                 report["agreement"] = {key: value for key, value in found.items() if key != "per_graph"}
     output.document(report) if as_json else _show(report)
 

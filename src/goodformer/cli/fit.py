@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -201,9 +202,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     typer.echo(f"model: {report['folder']}  (card.md, report.json, split.json)")
     if report.get("page"):
         typer.echo(f"page:  {report['page']}")
-    typer.echo(
-        f"next:  goodformer predict {report['folder']} NEW{''.join(Path(report['file']).suffixes[-2:])} -o answers.csv"
-    )
+    new = f"NEW{''.join(Path(report['file']).suffixes[-2:])}"
+    typer.echo(f"next:  {shlex.join(['goodformer', 'predict', report['folder'], new, '-o', 'answers.csv'])}")
 
 
 def _majority(report: dict[str, Any]) -> str:

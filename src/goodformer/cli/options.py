@@ -40,6 +40,9 @@ SUITES = "molecules or measurements or rules"
 Page = Annotated[
     bool, typer.Option("--report/--no-report", help="Write an HTML page, report.html; it contains rows of the data.")
 ]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace existing files, also those that this command did not write.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 Device = Annotated[str, typer.Option(help="cpu, gpu or auto.")]
 Jobs = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,7 @@ def command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also write which atoms or nodes decide; about 30 times slower.")
     ] = False,
+    overwrite: options.Overwrite = False,
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
     threads: options.Threads = 1,
@@ -57,8 +59,9 @@ def command(
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
     problem. domain_score is the share of ID validation graphs that are less unusual than the row; outside is true if
     the row is more unusual than about 95 % of them. Files may be larger than memory. The same command continues a
-    stopped prediction. A folder as output, which --executor ray needs, receives one file per 16,384 rows, with the
-    number of each row in the column row. The exit code is 1 if no row could be read.
+    stopped prediction. Earlier answers are replaced, other files only with --overwrite. A folder as output, which
+    --executor ray needs, receives one file per 16,384 rows, with the number of each row in the column row. The exit
+    code is 1 if no row could be read.
     """
     with output.working():
         from goodformer import executors
@@ -73,12 +76,16 @@ def command(
         with output.counting("rows", hidden=quiet, total=lambda: rough_count(data)) as watch:
             fitted = FittedModel.open(model, runs, weights)
             if out.is_dir() or not out.suffix:
+                if overwrite:
+                    raise InputError(f"--overwrite is for files; remove the folder {out}, or choose another.")
                 each = executors.each(executor, threads, address)
                 report = predict_parts(fitted, data, out, sets, smiles, watch=watch, each=each, **more)
             elif executor == "local":
-                report = predict_file(fitted, data, out, sets, smiles, watch=watch, **more)
+                report = predict_file(fitted, data, out, sets, smiles, watch=watch, overwrite=overwrite, **more)
             else:
-                raise InputError(f"--executor {executor} writes a folder; give one, for example -o {out.stem}.")
+                raise InputError(
+                    f"--executor {executor} writes a folder; give one, for example -o {shlex.quote(out.stem)}."
+                )
     output.document(report) if as_json else _show(report)
     if report["failure"]:
         typer.echo(f"goodformer: {report['failure']}", err=True)

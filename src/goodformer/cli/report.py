@@ -27,6 +27,7 @@ def command(
         typer.Option("--out", "-o", metavar="FILE", help="The page; default: report.html beside the source."),
     ] = None,
     smiles: options.SmilesAsTrained = None,
+    overwrite: options.Overwrite = False,
     runs: options.Runs = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
@@ -46,5 +47,5 @@ def command(
     with output.working():
         from goodformer.pages import report
 
-        page = report(sources, out, data, smiles, runs)
+        page = report(sources, out, data, smiles, runs, overwrite)
     output.document({"page": str(page)}) if as_json else typer.echo(f"report: {page}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,8 +82,8 @@ def command(
     again += ["--split", split] if split != "auto" else []
     again += ["--standardise", standardise] if standardise != "none" else []
     again += ["--seed", str(seed)] if seed else []
-    words = ["goodformer fit", str(data), *(word for name in target for word in ("--target", name)), *again]
-    next_step = " ".join([*words, "--preset-file", f"{out}/best.yaml", "--runs", f"{out}/runs"])
+    words = ["goodformer", "fit", str(data), *(word for name in target for word in ("--target", name)), *again]
+    next_step = shlex.join([*words, "--preset-file", f"{out}/best.yaml", "--runs", f"{out}/runs"])
     output.document({**report, "next": next_step}) if as_json else _show(report, next_step)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goodformer.errors import InputError
+from goodformer.methods import METHODS
 
 _ENVIRONMENTS: dict[str, Any] = {"environments": 0, "environment_table": 2048, "environment_dropout": 0.0}
 
@@ -57,9 +58,6 @@ RENAMED: dict[tuple[str, str | None], dict[str, tuple[str, dict[Any, Any]]]] = {
 }
 """Settings renamed later, by part and name: old name to new name, and each old value to its new one."""
 
-AT_ONCE = frozenset({"forest", "linear"})
-"""Methods that are fitted at once: of the settings of training, their results depend on the selection alone."""
-
 REMOVED: dict[tuple[str, str | None], dict[str, tuple[Any, str]]] = {
     ("training", None): {"batches": ("random", "attention now groups the graphs of a batch by size itself")},
 }
@@ -92,3 +90,11 @@ def hashed(part: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         if form.get(new) in before:
             form[old] = before[form.pop(new)]
     return form
+
+
+def at_once(name: object) -> bool:
+    """Return whether a method of that name is fitted at once.
+
+    Of the settings of training, its results depend on the selection alone.
+    """
+    return isinstance(name, str) and name in METHODS and "at_once" in METHODS.describe(name).flags

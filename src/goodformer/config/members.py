@@ -10,8 +10,6 @@ from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.members import BLEND, read_settings, write_settings
 
-SEEDLESS = ("linear",)
-"""Methods that several seeds do not change."""
 SEEDS = 100
 """Seeds of one blend: member k of a blend with seed s has the seed 100 s + k, so no two blends share a member."""
 
@@ -34,7 +32,7 @@ def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tu
         return BLEND, [*overrides, f"method.members={members}"]
     if members == 1:
         return method, list(overrides)
-    if method in SEEDLESS:
+    if "seedless" in METHODS.describe(method).flags:
         raise InputError(
             f"{method} gives the same model for every seed; leave --members out, or choose another method."
         )

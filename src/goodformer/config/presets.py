@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from goodformer.config.history import AT_ONCE
+from goodformer.config.history import at_once
 from goodformer.config.members import SEEDS, alike_configs, blend_of, is_blend, split_overrides
 from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
@@ -91,7 +91,7 @@ def configure(
         own, rest = split_overrides(rest)
         lines = [f"method.{line}" for line in own.pop("settings", ())]
         of = own.pop("of", _blended())
-        own = {**_said(of, choice["preset"], "blend"), **own}
+        own = {**_of_preset(of, choice["preset"], "blend"), **own}
         chosen = (choice["model"], choice["preset"], choice["budget"])
         return blend_of(configure(given, of, *chosen, seed, [*lines, *rest]), **own)
     name = choice["model"] or default_model(method)
@@ -117,7 +117,7 @@ def configure(
 def fit_steps(config: RunConfig) -> int | None:
     """Return how many training steps `fit` gives the preset of a run; None for the usual number."""
     method = config.method["of"] if is_blend(config) else config.method["name"]
-    steps: int | None = _said(method, config.preset, "fit").get("steps")
+    steps: int | None = _of_preset(method, config.preset, "fit").get("steps")
     return steps
 
 
@@ -132,11 +132,11 @@ def member_configs(config: RunConfig) -> list[RunConfig]:
     for member in config.method["others"]:
         method, model, preset = split_member(member)
         preset = preset or (config.preset if config.preset in presets(method) else "default")
-        if method in AT_ONCE and model not in (None, default_model(method)):
+        if at_once(method) and model not in (None, default_model(method)):
             raise InputError(
                 f"member {member!r}: {method} has no other model than {default_model(method)}; name it alone."
             )
-        shared = length[:1] if method in AT_ONCE else length  # members learn as long as the blend says
+        shared = length[:1] if at_once(method) else length  # members learn as long as the blend says
         lines = [f"training.{name}={json.dumps(getattr(config.training, name))}" for name in shared]
         seed = SEEDS * config.seed + len(found)
         found.append(configure(config.dataset, method, model, preset, config.budget, seed, lines))
@@ -189,7 +189,7 @@ def _preset(method: str, name: str) -> list[Tree]:
     return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
 
 
-def _said(method: str, name: str, part: str) -> Tree:
+def _of_preset(method: str, name: str, part: str) -> Tree:
     """Return what a preset says under a key of its own, after what its bases say there."""
     return {key: value for settings in _preset(method, name) for key, value in settings.get(part, {}).items()}
 

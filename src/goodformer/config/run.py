@@ -210,7 +210,7 @@ class RunConfig(Checked):
         Budgets change settings of training, such as epochs, that these methods do not read; runs with other values have
         ids of their own, because records keep their ids.
         """
-        if self.method["name"] not in history.AT_ONCE:
+        if not history.at_once(self.method["name"]):
             return self.id
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         plain = TrainingConfig(epochs=1, selection=self.training.selection)
@@ -254,7 +254,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 def ignored_epochs(method: str, assignments: Iterable[str]) -> str:
     """Return a sentence if assignments, such as ``training.epochs=5``, name epochs for a method that has none."""
     names = {line.partition("=")[0].strip() for line in assignments}
-    if method not in history.AT_ONCE or "training.epochs" not in names:
+    if not history.at_once(method) or "training.epochs" not in names:
         return ""
     return f"the number of epochs is ignored: {method} is fitted at once."
 

@@ -9,9 +9,9 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from xml.etree import ElementTree as XML
 
 import torch
@@ -42,8 +42,8 @@ OTHERS = LinearSegmentedColormap.from_list("others", [PAPER, "#fde2c4"])
 TITLE, SUBTITLE, HAIR_LINE = to_rgb(INK), to_rgb(GREY), to_rgb(FRAME)
 
 COLUMNS = 3
-WIDE = 700
-"""Width in pixels from which the key fits on one line."""
+SWATCH = 40
+"""Width in pixels of a colour scale of the key."""
 MIDDLE, START = 0, 1
 """RDKit's codes for the alignment of letters."""
 SMALLEST, WIDEST = 380, 1680
@@ -60,6 +60,8 @@ PER_LENGTH, TIGHTEST = 23, 18
 """Pixels of a panel for each unit of a molecule's length, and below how many it gets a wider panel; a bond is 1.5."""
 TITLE_SIZE, LINE = 16, 22
 """Height in pixels of a title's letters, and of its line."""
+LETTER = 0.55 * TITLE_SIZE
+"""Width in pixels of a letter, on average."""
 BOND = 1.8
 """Width in pixels of the line of a bond."""
 
@@ -130,8 +132,10 @@ def draw_molecules(
     if target.suffix not in canvases:
         raise InputError(f"cannot draw molecules as {target.suffix or target.name!r}; use the suffix .png or .svg.")
     shown = [True] * len(molecules) if marked is None else marked
-    parts = [highlights(*part, k) for part in zip(molecules, edge_indices, scores, strict=True)]
-    parts = [part if one else replace(part, bonds={}, atoms={}) for part, one in zip(parts, shown, strict=True)]
+    parts = [
+        highlights(molecule, ends, values, k, one)
+        for molecule, ends, values, one in zip(molecules, edge_indices, scores, shown, strict=True)
+    ]
     files.make_folder(target.parent)
     files.write_bytes(target, _drawing(canvases[target.suffix], parts, titles, caption, note))
     return target
@@ -153,14 +157,20 @@ class Formula:
 
 
 def formula(
-    molecule: Molecule, edge_index: Tensor, scores: Tensor, k: int | None = None, width: int = 420, height: int = 320
+    molecule: Molecule,
+    edge_index: Tensor,
+    scores: Tensor,
+    k: Size = None,
+    marked: bool = True,
+    width: int = 420,
+    height: int = 320,
 ) -> Formula:
-    """Draw one molecule as in `draw_molecule`, without title and key, and return it with the places of its atoms."""
-    part = highlights(molecule, edge_index, scores, k)
+    """Draw one molecule as in `draw_molecules`, without title and key, and return it with the places of its atoms."""
+    part = highlights(molecule, edge_index, scores, k, marked)
     canvas: Any = rdMolDraw2D.MolDraw2DSVG(width, height)
     _set_options(canvas.drawOptions(), width)
-    marked = {"highlightAtomColors": part.atoms, "highlightBondColors": part.bonds}
-    canvas.DrawMolecule(part.mol, highlightAtoms=list(part.atoms), highlightBonds=list(part.bonds), **marked)
+    colours = {"highlightAtomColors": part.atoms, "highlightBondColors": part.bonds}
+    canvas.DrawMolecule(part.mol, highlightAtoms=list(part.atoms), highlightBonds=list(part.bonds), **colours)
     points = [canvas.GetDrawCoords(atom) for atom in range(part.mol.GetNumAtoms())]
     canvas.FinishDrawing()
     places = [(round(point.x, 1), round(point.y, 1)) for point in points]
@@ -256,13 +266,20 @@ def _shortened_path(d: str) -> str:
     return re.sub(r" ?([MLCQZ]) ?", r"\1", d.replace(".0", "")).replace(",", " ")
 
 
-def highlights(molecule: Molecule, edge_index: Tensor, scores: Tensor, k: Size = None) -> Highlights:
-    """Lay out the molecule and colour each bond by its score and each atom by the mean score of its bonds."""
+def highlights(
+    molecule: Molecule, edge_index: Tensor, scores: Tensor, k: Size = None, marked: bool = True
+) -> Highlights:
+    """Lay out the molecule and colour each bond by its score and each atom by the mean score of its bonds.
+
+    A molecule that is not ``marked`` has no colours.
+    """
     mol = _parsed(molecule, edge_index.cpu())
     with rdBase.BlockLogs():
         rdDepictor.Compute2DCoords(mol, canonOrient=True)
         rdDepictor.StraightenDepiction(mol)
         mol = _prepared(mol)
+    if not marked:
+        return Highlights(mol, {}, {})
     edges = score_edges(edge_index, scores.double(), k)
     touched = torch.zeros(mol.GetNumAtoms(), dtype=torch.bool)
     touched[edges.nodes] = True
@@ -338,7 +355,8 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str],
     columns, width = _panels(parts, under)
     rows, height = -(-len(parts) // columns), round(SHARE * width)
     pitch = height + under
-    bottom = rows * pitch + 18 + LINE * (1 if columns * width >= WIDE else 2)  # the key has one or two lines
+    key = _key(caption, columns * width) if any(part.atoms or part.bonds for part in parts) else []
+    bottom = rows * pitch + 18 + LINE * (key[-1].line + 1 if key else 0)
     canvas = canvas_of(columns * width, bottom + LINE * bool(note), width, height)
     canvas.ClearDrawing()
     _set_options(canvas.drawOptions(), width)
@@ -354,7 +372,7 @@ def _drawing(canvas_of: Any, parts: Sequence[Highlights], titles: Sequence[str],
     canvas.SetLineWidth(1)
     for left, top in corners:  # a thin frame around each panel
         canvas.DrawRect(Point2D(left + 3, top + 3), Point2D(left + width - 3, top + pitch - 3), True)
-    _draw_key(canvas, rows * pitch, columns * width, caption)
+    _draw_key(canvas, rows * pitch, key)
     _write(canvas, note, Point2D(14, bottom), SUBTITLE, START)
     canvas.FinishDrawing()
     text = canvas.GetDrawingText()
@@ -399,7 +417,7 @@ def _set_options(options: Any, width: int) -> None:
 
 def _draw_title(canvas: Any, title: str, middle: tuple[float, float], width: int) -> None:
     """Draw the lines under a molecule, cut to the panel's width."""
-    letters = int(width / (TITLE_SIZE * 0.55))
+    letters = int(width / LETTER)
     for line, text in enumerate(title.split("\n")):
         place = Point2D(middle[0], middle[1] + LINE * (line + 0.5))
         _write(canvas, shortened(text, letters), place, TITLE if line == 0 else SUBTITLE, MIDDLE)
@@ -412,16 +430,33 @@ def _write(canvas: Any, text: str, place: Point2D, colour: Colour, align: int) -
     canvas.DrawString(text, place, align, True)
 
 
-def _draw_key(canvas: Any, top: int, width: int, caption: str) -> None:
+class KeyEntry(NamedTuple):
+    """A colour scale and what it means, at a place of the key."""
+
+    scale: LinearSegmentedColormap
+    text: str
+    left: float
+    line: int
+
+
+def _key(caption: str, width: int) -> list[KeyEntry]:
+    """Return the entries of the colour key, side by side if the picture is wide enough."""
+    second = "other bonds, by score"
+    left, right = (SWATCH + 28 + LETTER * len(text) for text in (caption, second))
+    beside = 14 + left + right <= width
+    return [KeyEntry(CHOSEN, caption, 14, 0), KeyEntry(OTHERS, second, 14 + left if beside else 14, int(not beside))]
+
+
+def _draw_key(canvas: Any, top: int, key: Sequence[KeyEntry]) -> None:
     """Draw the colour key."""
     canvas.SetFillPolys(True)
-    for place, (scale, text) in enumerate(((CHOSEN, caption), (OTHERS, "other bonds, by score"))):
-        across, down = (place, 0) if width >= WIDE else (0, place)
-        left, middle = 14 + across * WIDE // 2, top + 8 + LINE * (down + 0.5)
+    for scale, text, left, line in key:
+        middle = top + 8 + LINE * (line + 0.5)
         for step in range(8):
             canvas.SetColour(_rgb(scale, step / 7))
-            canvas.DrawRect(Point2D(left + 5 * step, middle - 6), Point2D(left + 5 * step + 5, middle + 6), True)
-        _write(canvas, text, Point2D(left + 50, middle), SUBTITLE, START)
+            corner = left + SWATCH / 8 * step
+            canvas.DrawRect(Point2D(corner, middle - 6), Point2D(corner + SWATCH / 8, middle + 6), True)
+        _write(canvas, text, Point2D(left + SWATCH + 10, middle), SUBTITLE, START)
 
 
 def _prepared(mol: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import shlex
 import socket
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -166,7 +167,7 @@ class Run:
         candidates = matches or sorted(folders, key=likeness, reverse=True)
         shown = ", ".join(candidates[:SHOWN])
         if len(candidates) > SHOWN:
-            shown += f" ({len(candidates)} in all; goodformer runs --runs {root} lists every run)"
+            shown += f" ({len(candidates)} in all; goodformer runs --runs {shlex.quote(str(root))} lists every run)"
         if matches:
             raise InputError(f"{name} matches {len(matches)} runs in {root}; give more characters of one of {shown}.")
         nearest = f"the nearest in {root}: {shown}" if folders else f"{root} contains no run"

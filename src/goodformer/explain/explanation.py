@@ -80,13 +80,19 @@ class Explanation:
         return [] if self.fidelity is None else self.fidelity.verdicts
 
     def notes(self) -> list[str]:
-        """Return a sentence if no graph has a part that matters more than random parts."""
-        if self.fidelity is None or set(self.verdicts) != {NONE}:
-            return []
-        return [
-            "no marked part matters more than random parts of equal size: these edge scores give no reason for the "
-            "predictions, and nothing is marked."
-        ]
+        """Return a sentence if several targets share one explanation, and one if no graph has a part that matters."""
+        outputs = self.answer.classes if self.answer.values is None else self.answer.values  # (B,) or (B, T)
+        notes, targets = [], outputs.shape[1] if outputs.dim() > 1 else 1
+        if targets > 1:
+            notes.append(
+                f"scores and verdicts are about all {targets} targets together; to explain one of them, fit it alone."
+            )
+        if self.fidelity is not None and set(self.verdicts) == {NONE}:
+            notes.append(
+                "no marked part matters more than random parts of equal size: these edge scores give no reason for "
+                "the predictions, and nothing is marked."
+            )
+        return notes
 
     def title(self, place: int) -> str:
         """Return name, label and prediction of one graph, and the probability if there is one target."""

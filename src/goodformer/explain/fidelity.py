@@ -111,6 +111,11 @@ class Fidelity:
         }
 
 
+def is_marked(verdict: str | None) -> bool:
+    """Return whether pictures and tables mark the chosen part of a graph: not if no part matters."""
+    return verdict != NONE
+
+
 def fidelity(
     predict: Predict,
     task: Task,

@@ -47,11 +47,13 @@ class Method(nn.Module):
         in_words: What the method does and when to choose it, in one sentence without formulas.
         tasks: Kinds of tasks that it supports; see `goodformer.spec.Task`.
         at_once: Whether `fit` replaces training by gradients; such a run has one epoch.
+        seedless: Whether every seed gives the same model.
     """
 
     in_words: str = ""
     tasks: ClassVar[frozenset[str]] = CLASSES
     at_once: ClassVar[bool] = False
+    seedless: ClassVar[bool] = False
 
     def __init__(self, model: GraphModel, task: Task) -> None:
         super().__init__()

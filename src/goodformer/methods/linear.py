@@ -34,6 +34,7 @@ class Linear(CountMethod):
     its value.
     """
 
+    seedless = True
     in_words = (
         "Fits a logistic or ridge regression to counts of substructures, within seconds; choose it as the simplest "
         "baseline, or if every prediction must be a sum of terms that a reader can check."

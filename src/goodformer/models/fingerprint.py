@@ -84,12 +84,13 @@ class Fingerprint(GraphModel):
             found.append(self._pairs(batch).count(edge_weight))
         columns = [torch.cat(found, 1).to(self.signs)]
         if self.measured:
-            x, size = batch.x.to(self.signs), batch.ptr.diff()[:, None]
+            x, size = batch.x.double(), batch.ptr.diff()[:, None]
             mean = self._sums(x, batch) / size
             columns += [mean, (self._sums((x - mean[batch.batch]).square(), batch) / size).sqrt()]
         if self.properties:
-            columns.append(self._sums(batch[self.summed].to(self.signs), batch))
-        return torch.cat(columns, 1)
+            columns.append(self._sums(batch[self.summed].double(), batch))
+        # Sums in double precision: rounding that depends on the batch would move graphs across thresholds of trees.
+        return torch.cat([one.to(self.signs) for one in columns], 1)
 
     def slots(self, batch: Batch) -> Tensor:
         """Return the column of each environment, -1 for none, (N, R + 1)."""

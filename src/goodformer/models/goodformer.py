@@ -138,7 +138,8 @@ class GOODFormer(GraphModel):
         - atom features are embedded at full width, without a narrower embedding and a linear map after it;
         - dropout rates are rounded to 1/256;
         - entropies are exact, without a lower bound of 1e-10 on probabilities;
-        - the temperature at evaluation stays within [0.02, 50], which the published 10 steps never leave.
+        - the temperature at evaluation stays within [0.02, 50], which the published 10 steps never leave;
+        - Twitter, DrugOOD and SP-Motif, for which it has no settings, have the paper's weights (SP-Motif: Motif size).
     """
 
     in_words = (

@@ -17,7 +17,7 @@ from goodformer.uncertainty.calibration import log_classes
 from goodformer.uncertainty.observe import Seen
 
 State = dict[str, Tensor]
-NEIGHBOURS = 10
+NEIGHBOURS, TWICE = 10, 2.0
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,25 @@ def from_signal(name: str, about: str) -> DomainScore:
 def member_spread(task: Task, state: State, seen: Seen) -> Tensor:
     """Return the standard deviation of the members' probabilities."""
     return seen.signals[SPREAD]
+
+
+def learn_range(seen: Seen) -> State:
+    """Return the log size of the largest graph, and which kinds of nodes occur."""
+    largest = seen.statistics[:, 0].amax()[None]
+    return {"largest": largest} | ({} if seen.kinds is None else {"kinds": seen.kinds.any(0)})
+
+
+def beyond(state: State, seen: Seen) -> Tensor:
+    """Return whether graphs are more than twice as large as any known one, or have an unknown kind of node, (B,).
+
+    Embeddings need not show either: a chain of a thousand atoms has the environments of a short one.
+    """
+    found = torch.zeros(len(seen), dtype=torch.bool)
+    if "largest" in state:
+        found |= seen.statistics[:, 0] > state["largest"] + math.log(TWICE)
+    if "kinds" in state and seen.kinds is not None:
+        found |= (seen.kinds & ~state["kinds"]).any(1)
+    return found
 
 
 def _embedding(seen: Seen) -> Tensor:

@@ -77,7 +77,7 @@ def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: fl
         for split in measured:
             other = AGAINST.get(split)
             separated = detection(unusual.get(other, torch.empty(0)), unusual[split]) if other else {}
-            outside = float(one.outside(unusual[split]).double().mean())
+            outside = float(one.outside(unusual[split], one.beyond(seen[split])).double().mean())
             scores[name][split] = {**separated, "outside": outside}
     return {
         "default": DEFAULT,

@@ -16,6 +16,8 @@ from goodformer.methods.base import Method, Prediction
 
 TRAINING_GRAPHS = 5000
 """Training graphs that a domain score is fitted to at most."""
+KINDS = 128
+"""Number of kinds of nodes; further codes count as the last kind."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Seen:
         embedding: (B, D), where requested.
         signals: The method's own signals, each (B,).
         y: Labels, where the graphs carry them.
+        kinds: Whether a graph has a node of each kind, (B, KINDS), where nodes have kinds (for molecules: elements).
     """
 
     logits: Tensor
@@ -35,6 +38,7 @@ class Seen:
     embedding: Tensor | None = None
     signals: Mapping[str, Tensor] = field(default_factory=dict)
     y: Tensor | None = None
+    kinds: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -47,6 +51,7 @@ class Seen:
             None if self.embedding is None else self.embedding[rows],
             {name: value[rows] for name, value in self.signals.items()},
             None if self.y is None else self.y[rows],
+            None if self.kinds is None else self.kinds[rows],
         )
 
 
@@ -58,12 +63,14 @@ def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: i
         parts.append(observe_batch(method, batch, prediction, embeds))
     embeddings = [part.embedding for part in parts if part.embedding is not None]
     labels = [part.y for part in parts if part.y is not None]
+    kinds = [part.kinds for part in parts if part.kinds is not None]
     joined = Seen(
         torch.cat([part.logits for part in parts]),
         torch.cat([part.statistics for part in parts]),
         torch.cat(embeddings) if embeddings else None,
         {name: torch.cat([part.signals[name] for part in parts]) for name in parts[0].signals},
         torch.cat(labels) if labels else None,
+        torch.cat(kinds) if kinds else None,
     )
     return joined.take(torch.cat(positions).argsort())
 
@@ -84,7 +91,20 @@ def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: 
         None if embedding is None else plain(embedding),
         {name: plain(value) for name, value in prediction.signals.items()},
         batch.y.cpu() if "y" in batch else None,
+        node_kinds(batch),
     )
+
+
+def node_kinds(batch: Batch) -> Tensor | None:
+    """Return whether each graph has a node of each kind, (B, KINDS); None if the nodes have no codes.
+
+    The kind is the first code of a node, for molecules the element.
+    """
+    if "x" not in batch or batch.x.is_floating_point() or batch.x.dim() != 2:
+        return None
+    found = torch.zeros(batch.num_graphs, KINDS, dtype=torch.bool)
+    found[batch.batch.cpu(), batch.x[:, 0].cpu().clamp(0, KINDS - 1)] = True
+    return found
 
 
 def statistics(batch: Batch) -> Tensor:

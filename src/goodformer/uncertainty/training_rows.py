@@ -63,6 +63,7 @@ class TrainingRows:
         smiles: SMILES of each, if they are molecules.
         bits: Fingerprints of molecules, eight bits per number, (m, `BITS` / 8), uint8.
         embedding: Embeddings of other graphs, of length 1, (m, D).
+        hashes: Hashes of other graphs, by which equal ones are found, (m,); None in older models.
     """
 
     rows: Tensor
@@ -71,6 +72,7 @@ class TrainingRows:
     smiles: tuple[str, ...] | None = None
     bits: Tensor | None = None
     embedding: Tensor | None = None
+    hashes: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -104,6 +106,12 @@ class TrainingRows:
             for row in found
         ]
 
+    def alike(self, bits: Tensor) -> list[int]:
+        """Return the places of the stored molecules that have one of the packed fingerprints (B, `BITS` / 8)."""
+        assert self.bits is not None
+        wanted = {row.tobytes() for row in bits.numpy()}
+        return [place for place, row in enumerate(self.bits.numpy()) if row.tobytes() in wanted]
+
     def _tanimoto(self, query: Tensor) -> Floats:
         """Return the similarity of a packed fingerprint to each row, (m,)."""
         starts, rows, sizes = self._postings
@@ -130,8 +138,8 @@ class TrainingRows:
         """Write the rows into a folder and return the checksum of the file."""
         texts = json.dumps({"labels": self.labels, "smiles": self.smiles, "total": self.total})
         tensors = {"rows": self.rows, "texts": torch.frombuffer(bytearray(texts.encode()), dtype=torch.uint8)}
-        tensors |= {} if self.bits is None else {"bits": self.bits}
-        tensors |= {} if self.embedding is None else {"embedding": self.embedding}
+        optional = {"bits": self.bits, "embedding": self.embedding, "hashes": self.hashes}
+        tensors |= {name: value for name, value in optional.items() if value is not None}
         return write_tensors(folder / TRAINING, tensors)
 
     @classmethod
@@ -143,7 +151,8 @@ class TrainingRows:
             texts: dict[str, Any] = json.loads(tensors["texts"].numpy().tobytes())
             smiles = None if texts["smiles"] is None else tuple(texts["smiles"])
             labels, total = tuple(texts["labels"]), int(texts["total"])
-            return cls(tensors["rows"], labels, total, smiles, tensors.get("bits"), tensors.get("embedding"))
+            optional = (tensors.get(name) for name in ("bits", "embedding", "hashes"))
+            return cls(tensors["rows"], labels, total, smiles, *optional)
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{path} is damaged; {REPAIR}.") from None
 

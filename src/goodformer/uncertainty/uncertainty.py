@@ -25,7 +25,7 @@ from goodformer.settings import first_mistake
 from goodformer.spec import REGRESSION, Task
 from goodformer.uncertainty.calibration import COLDEST, HOTTEST, Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, coverage, thresholds
-from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available
+from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available, beyond, learn_range
 from goodformer.uncertainty.intervals import (
     CONSTANT,
     LEVEL,
@@ -102,7 +102,7 @@ class Uncertainty:
         chosen = _check(score, alpha)
         if score not in (there := available(id_val, task)):
             raise InputError(f"this method has no domain score {score}; choose one of {', '.join(there)}.")
-        learnt = chosen.learn(task, train if chosen.trains else id_val)
+        learnt = chosen.learn(task, train if chosen.trains else id_val) | learn_range(train)
         state = {name: value.contiguous() for name, value in learnt.items()}  # the layout that loading gives
         unusual = _rankable(chosen.measure(task, state, id_val))
         reference = unusual.sort().values
@@ -117,7 +117,8 @@ class Uncertainty:
             difficulty = CONSTANT
         if conformal_rank(len(reference), 1 - alpha) > len(reference):
             few = counted(len(reference), "ID validation graph")
-            notes += (f"no input is flagged as outside the domain: {few}, at least {round(1 / alpha) - 1} needed.",)
+            needed = f"{few}, at least {round(1 / alpha) - 1} needed."
+            notes += (f"only larger graphs and new kinds of nodes are flagged as outside the domain: {needed}",)
         return cls(task, scaling, score, alpha, reference, state, rows, counts, notes, difficulty)
 
     @property
@@ -138,16 +139,25 @@ class Uncertainty:
         """Return raw domain scores, (B,)."""
         return _rankable(DOMAIN_SCORES[self.score].measure(self.task, dict(self.state), seen))
 
-    def domain_score(self, unusual: Tensor) -> Tensor:
-        """Return the share of validation graphs that are less unusual, (B,) in [0, 1]."""
-        return (torch.searchsorted(self.reference, unusual - _rounding(unusual)) / len(self.reference)).float()
+    def beyond(self, seen: Seen) -> Tensor:
+        """Return whether graphs exceed the training graphs in size or kinds of nodes, (B,).
 
-    def outside(self, unusual: Tensor) -> Tensor:
-        """Return whether graphs are more unusual than a share 1 - alpha of usual graphs, (B,)."""
+        Models that earlier versions saved know no such limits.
+        """
+        return beyond(dict(self.state), seen)
+
+    def domain_score(self, unusual: Tensor, beyond: Tensor | None = None) -> Tensor:
+        """Return the share of validation graphs that are less unusual, (B,) in [0, 1]; 1 for graphs `beyond`."""
+        share = torch.searchsorted(self.reference, unusual - _rounding(unusual)) / len(self.reference)
+        return share.float() if beyond is None else share.float().masked_fill(beyond, 1.0)
+
+    def outside(self, unusual: Tensor, beyond: Tensor | None = None) -> Tensor:
+        """Return whether graphs are `beyond` or more unusual than a share 1 - alpha of usual graphs, (B,)."""
         rank = conformal_rank(len(self.reference), 1 - self.alpha)
+        beyond = torch.zeros(len(unusual), dtype=torch.bool) if beyond is None else beyond
         if rank > len(self.reference):
-            return torch.zeros(len(unusual), dtype=torch.bool)
-        return unusual - _rounding(unusual) > self.reference[rank - 1]
+            return beyond
+        return beyond | (unusual - _rounding(unusual) > self.reference[rank - 1])
 
     def sets(self, logits: Tensor, level: float = 0.9) -> Tensor:
         """Return conformal sets: (B, C), or (B, C, 2) for 0 and 1 of each binary target.

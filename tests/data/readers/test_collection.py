@@ -1,5 +1,6 @@
 """Graphs of a user's own: SMILES, PyG graphs and networkx graphs."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,22 @@ def test_networkx_graphs_of_every_kind_are_read_as_undirected() -> None:
     assert sorted(looped.graphs[0].edge_index.T.tolist()) == [[0, 1], [1, 0]]
     lonely = collect([nx.empty_graph(2)])
     assert lonely.graphs[0].num_edges == 0
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        (nx.DiGraph([(0, 1)]), "the directions of edges are not read"),
+        (nx.MultiGraph([(0, 1), (0, 1)]), "parallel edges are not read"),
+        (nx.DiGraph([(0, 1), (1, 0)]), None),
+        (nx.MultiGraph([(0, 1), (1, 2)]), None),
+    ],
+)
+def test_a_warning_says_what_undirected_simple_graphs_lose(graph: nx.Graph, words: str | None) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        collect([graph])
+    assert [words in str(one.message) for one in seen] == ([True] if words else [])
 
 
 def test_numpy_and_tensor_attributes_are_read() -> None:

@@ -137,6 +137,7 @@ def test_a_block_may_hold_no_molecule_at_all(tmp_path: Path) -> None:
         ("a.smi", "\n", "is empty"),
         ("a.parquet.gz", "x", "packed twice"),
         ("a.csv", "SMILE,y\nC,1\n", "no column 'smiles'; did you mean 'SMILE'. its columns are: SMILE, y"),
+        ("a.csv", "smiles|y|z\nC|1|2\n", r"no column 'smiles': .* separated by '\|'; save it with commas"),
         ("a.csv", "smiles\n", "no row"),
         ("a.tsv", "name,y\nC,1\n", "no column 'smiles'; its columns are: name, y"),
         ("a.csv", "smiles,y\nC,1\n".encode("utf-16")[:-1], "UTF-16"),

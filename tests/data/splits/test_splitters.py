@@ -290,7 +290,7 @@ def test_a_molecule_that_a_column_keeps_apart_is_counted() -> None:
     split = Split(torch.tensor([0] * 18 + [3] * 2 + [4] * 3), torch.tensor([0] * 18 + [1] * 2 + [2] * 3))
     report = distance_report(split, collect(texts))
     assert [report["parts"][name]["also_in_train"] for name in ("val", "test")] == [1, 2]
-    assert "the same molecule as 1 validation and 2 test rows" in report["sentence"]
+    assert "the same molecule as 1 validation row and 2 test rows" in report["sentence"]
 
 
 def test_no_part_is_empty_where_all_but_one_molecule_are_common() -> None:
@@ -566,7 +566,7 @@ def test_every_number_of_the_sentence_is_that_of_its_part(auroc: float, words: s
     numbers = re.findall(r"\d+(?:\.\d+)?%?", facts)
     assert numbers == [f"{auroc:.2f}", "0.5", "0.51", "0.21", "0.62", "1.3", "75%", "6", "17"]
     assert "1.3 standard deviations smaller" in facts
-    assert "6 ID validation and 17 OOD test rows" in facts
+    assert "6 ID validation rows and 17 OOD test rows" in facts
 
 
 def test_a_report_without_training_rows_says_so() -> None:

@@ -241,8 +241,8 @@ class LabelledFile:
     @property
     def notes(self) -> tuple[str, ...]:
         """The remarks, and what the rows themselves give cause to say; one sentence each."""
-        told = (conflict_note(self.conflicts), repeat_note(self), fragment_note(self))
-        return (*self.remarks, *filter(None, told))
+        notes = (conflict_note(self.conflicts), repeat_note(self), fragment_note(self))
+        return (*self.remarks, *filter(None, notes))
 
     @property
     def path(self) -> Path:

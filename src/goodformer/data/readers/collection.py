@@ -34,6 +34,8 @@ SMILES_OPTION = "--smiles COLUMN"
 """How a command names the column of SMILES."""
 STRUCTURE = re.compile(r"=O|[cCn]1|\(C|\[[A-Zn][@H+\-\]]|C\(")
 """Parts of a SMILES; a column whose name has two of them is a row of data."""
+BAR = "|"
+"""A separator of fields that is not read, because it also occurs in extended SMILES."""
 Columns = dict[str, list[Any]]
 """Columns of a table: text, numbers and booleans as in the file, None for empty fields."""
 
@@ -111,7 +113,8 @@ def collect(
 
     Models read undirected graphs. If an edge is given in one direction only, the other direction is appended with the
     same features; repeated edges count once and self-loops are dropped. A directed networkx graph is therefore read as
-    undirected. Edges that are given in both directions keep their order.
+    undirected, and parallel edges of a multigraph as one, with a warning. Edges that are given in both directions keep
+    their order.
 
     PyG graphs provide ``x``, ``edge_index`` and ``edge_attr``. Nodes of a networkx graph may have any names and keep
     their order. All attributes that every node (edge) has become features (`Attributes`): words, truth values and few
@@ -137,6 +140,8 @@ def collect(
         return from_smiles(items, features, standardise=standardise)  # type: ignore[arg-type]
     if kind.__name__ == "Data":
         return from_data(items, features)  # type: ignore[arg-type]
+    if features is None:  # not again for predictions
+        _warn_simplified(items)  # type: ignore[arg-type]
     names = tuple(tuple(node_names(graph)) for graph in items)
     bare = features is not None and attributes is None
     if named == (None, None) and attributes is None and (has_own(items) or bare):  # type: ignore[arg-type]
@@ -146,6 +151,21 @@ def collect(
     known = attributes or Attributes.learn(items, *named)  # type: ignore[arg-type]
     made = from_data(known.encode(items), features or known.features)  # type: ignore[arg-type]
     return replace(made, names=names, attributes=known if known != Attributes() else None)
+
+
+def _warn_simplified(graphs: Sequence[nx.Graph]) -> None:
+    """Warn if directions or parallel edges of networkx graphs are lost."""
+    lost = []
+    if any(graph.is_directed() and any(not graph.has_edge(v, u) for u, v in graph.edges()) for graph in graphs):
+        lost.append("the directions of edges")
+    if any(graph.is_multigraph() and graph.number_of_edges() > len(set(graph.edges())) for graph in graphs):
+        lost.append("parallel edges")
+    if lost:
+        warnings.warn(
+            f"{' and '.join(lost)} are not read: models see undirected graphs with single edges. If they matter, "
+            "describe them by attributes of nodes or edges.",
+            stacklevel=3,
+        )
 
 
 def from_smiles(
@@ -347,6 +367,11 @@ def known_column(name: str, columns: Iterable[str], where: str, molecules: bool 
     lower = {known.lower(): known for known in there}
     near = [lower[word] for word in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    if len(there) == 1 and BAR in there[0]:
+        raise InputError(
+            f"{where} has no column {name!r}: its first line is the single column {there[0]!r}, probably because its "
+            f"fields are separated by {BAR!r}; save it with commas, semicolons or tabs between them."
+        )
     listed = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
     if any(len(STRUCTURE.findall(one)) > 1 and " " not in one for one in there):
         raise InputError(

@@ -144,8 +144,8 @@ def read_labels(columns: Mapping[str, Column], task: TaskChoice = "auto") -> Lab
             _check_classes(name, column, count, task)
             named = tuple(sorted(count, key=_order))
             y = torch.tensor(_coded(column, named, MISSING), dtype=torch.long)  # (R,)
-            told = (_told(name, named),) if task == "auto" else ()
-            return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes + told)
+            about = (_classes_note(name, named),) if task == "auto" else ()
+            return Labels(y, Task("multiclass", len(named), "accuracy"), {name: named}, notes + about)
     classes = {name: _pair(name, list(count)) for name, count in counts.items()}
     y = torch.tensor([_coded(column, classes[name], math.nan) for name, column in values.items()])  # (T, R)
     return Labels(y.T.float().contiguous(), Task("binary", len(columns), "rocauc"), classes, notes)
@@ -326,7 +326,7 @@ def _check_classes(name: str, column: list[str | None], counts: Counter[str], ta
         )
 
 
-def _told(name: str, classes: Sequence[str]) -> str:
+def _classes_note(name: str, classes: Sequence[str]) -> str:
     """Return a note on a target with more than two classes."""
     shown = ", ".join(classes[:SHOWN]) + ", ..." * (len(classes) > SHOWN)
     numbers = all(number_of(one) is not None for one in classes)

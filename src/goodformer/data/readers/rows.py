@@ -414,6 +414,25 @@ def appended(path: Path, columns: list[str], suffix: str, at: int = 0) -> Rows:
     return _JsonFormat(path, columns, ".jsonl", at)
 
 
+def written_columns(path: Path) -> list[str] | None:
+    """Return the column names of a file as `RowWriter` writes it, without reading its rows; None if it is another file.
+
+    JSON files without rows have no names.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if suffix == PARQUET:
+            return _parquet_names(path)
+        with path.open(encoding="utf-8", newline="") as file:
+            if suffix in DELIMITERS:
+                return next(csv.reader(file, delimiter=DELIMITERS[suffix]), None)
+            first = file.readline().strip()
+            row = json.loads(file.readline().strip().removesuffix(",") if first == "[" else first)
+    except (InputError, OSError, ValueError, RecursionError, csv.Error):
+        return None
+    return list(row) if isinstance(row, dict) or row == [] else None
+
+
 class RowWriter:
     """Writer of rows in blocks; the suffix decides the format (.csv, .tsv, .parquet, .json or .jsonl).
 

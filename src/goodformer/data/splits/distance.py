@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.readers.collection import Collection
-from goodformer.data.readers.values import percent
+from goodformer.data.readers.values import counted, percent
 from goodformer.data.similarity import tanimoto
 from goodformer.data.splits.descriptors import contents, structure
 from goodformer.data.splits.parts import places_of
@@ -161,8 +161,9 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str, names: Mapping[
         facts.append(f"graphs are {abs(row['size_difference']):.1f} standard deviations {compared}")
     if row["domains"] > 1 or row["unseen_domains"]:
         facts.append(f"{percent(row['unseen_domains'])} of its domains are unseen")
-    twins = [f"{part['also_in_train']:,} {names[name]}" for name, part in parts.items() if part["also_in_train"]]
-    if twins:
-        facts.append(f"training contains the same {what} as {' and '.join(twins)} rows")
+    shared = {f"{names[name]} row": part["also_in_train"] for name, part in parts.items() if part["also_in_train"]}
+    if shared:
+        twins = " and ".join(counted(number, name) for name, number in shared.items())
+        facts.append(f"training contains the same {what} as {twins}")
     end = f": {', '.join(facts)}" if facts else ""
     return f"The {names[test]} split {verdict} training{end}."
