@@ -233,7 +233,7 @@ def test_a_preset_may_name_the_members_of_a_blend() -> None:
         configure({"name": "esol"}, "blend", preset=name).method["others"] for name in ("molecules", "measured")
     )
     assert measured == ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties", "erm on dmpnn"]
-    assert usual == ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"]
+    assert usual == ["linear:shared", "linear:shared-pairs", "forest:shared", "forest:shared-pairs"]
     given = configure({"name": "esol"}, "blend", preset="measured", overrides=["method.others=[forest]"])
     assert given.method["others"] == ["forest"]
 

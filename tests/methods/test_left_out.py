@@ -36,15 +36,16 @@ def test_the_value_with_the_best_scores_wins(kind: str) -> None:
     }[kind]
     noise = random.normal(size=300)
 
-    def fit(value: int, rows: np.ndarray, labels: np.ndarray, more: float) -> object:
+    def fit(value: int, rows: np.ndarray, labels: np.ndarray, env: np.ndarray, more: float) -> object:
         assert more == 1
         spoiled = abs(value - 2)
         return lambda held: np.round(held[:, 0] + spoiled * held[:, 1])
 
     rows, env = np.stack((y, noise), 1), np.arange(300) % 7
-    assert best_value((1, 2, 3), fit, rows, [y], env, task, 0) == 2
-    assert best_value((3, 4, 2), fit, rows, [y], env, task, 0) == 2
-    assert best_value((3, 4, 2), fit, rows, [np.zeros(300)], env, task, 0) == 4  # no score: the middle one
+    assert best_value((1, 2, 3), fit, rows, [y], env, task, 0, 1) == 2
+    assert best_value((3, 4, 2), fit, rows, [y], env, task, 0, 3) == 2
+    assert best_value((3, 4, 2), fit, rows, [np.zeros(300)], env, task, 0, 4) == 4  # no score
+    assert best_value((5,), fit, rows, [y], env, task, 0, 4) == 5  # nothing to choose
 
 
 def test_whole_environments_are_left_out_of_a_sample_of_the_fullest_targets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +58,9 @@ def test_whole_environments_are_left_out_of_a_sample_of_the_fullest_targets(monk
     rows = np.stack((env, np.arange(300), *targets), 1)
     seen: set[int] = set()
 
-    def fit(value: int, some: np.ndarray, labels: np.ndarray, more: float) -> object:
+    def fit(value: int, some: np.ndarray, labels: np.ndarray, groups: np.ndarray, more: float) -> object:
         assert more == 3
+        assert np.array_equal(groups, some[:, 0])
         seen.update(place for place in range(4) if np.array_equal(some[:, 2 + place], labels))
 
         def score(held: np.ndarray) -> np.ndarray:
@@ -67,5 +69,5 @@ def test_whole_environments_are_left_out_of_a_sample_of_the_fullest_targets(monk
 
         return score
 
-    assert best_value((1, 2), fit, rows, targets, env, Task("binary", 4, "rocauc"), 0) == 1
+    assert best_value((1, 2), fit, rows, targets, env, Task("binary", 4, "rocauc"), 0, 2) == 1
     assert seen == {0, 2, 3}

@@ -101,7 +101,7 @@ class Blend(Method):
             list[str],
             Computed("goodformer.methods.members:check_members"),
             Field(description="Further members: method, method:preset or method on model, trained for as many epochs."),
-        ] = ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"],  # noqa: B006 - never changed
+        ] = ["linear:shared", "linear:shared-pairs", "forest:shared", "forest:shared-pairs"],  # noqa: B006 - never changed
         settings: Annotated[
             list[str],
             Computed("goodformer.methods.members:check_settings"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.sparse import csr_matrix, vstack
 from torch import Tensor
 
@@ -19,6 +20,18 @@ from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Task
 
 Array = NDArray[Any]
+Sharing = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        lt=1,
+        description="Share of the training environment's mean in each label; null chooses it on left-out environments.",
+    ),
+]
+SHARES = (0.0, 0.5, 0.9)
+"""Shares of the environment's mean in a label that cross-validation chooses from."""
+FEWEST_ENVIRONMENTS = 5
+"""Training environments below which nothing is chosen on left-out environments."""
 
 
 class CountMethod(Method):
@@ -27,18 +40,25 @@ class CountMethod(Method):
     The score of an edge is the sum of its shares of all environments it lies in. The share of an environment is the
     contribution of its column to the prediction, divided by the number of such environments and by their edges.
     Contributions of environments that the graph lacks, and of further columns, belong to no edge.
+
+    With ``sharing`` s, the label of a training graph is (1 - s) y + s m, where m is the mean label of its training
+    environment (here: source of graphs, such as an assay). Where labels differ more between environments than the
+    structure explains within one, such labels say more about new environments.
     """
 
     at_once, tasks = True, ALL_TASKS
     model: Fingerprint
 
-    def __init__(self, model: GraphModel, task: Task) -> None:
+    def __init__(self, model: GraphModel, task: Task, sharing: float | None) -> None:
         if not isinstance(model, Fingerprint):
             raise InputError(
                 f"method {type(self).__name__} reads counts of environments, which {type(model).__name__} does not "
                 "have; use it with model fingerprint."
             )
+        if sharing and task.kind == "multiclass":
+            raise InputError(f"sharing is {sharing:g}, but classes have no mean; set method.sharing=0.")
         super().__init__(model, task)
+        self.sharing = sharing
 
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Learn from the counts (G, F), the labels and the environments (G,) of all training graphs."""
@@ -70,6 +90,13 @@ class CountMethod(Method):
             return list(y.T)
         pairs = zip(y.T, self.task.centre, self.task.scale, strict=True)
         return [(values.astype(float) - mean) / deviation for values, mean, deviation in pairs]
+
+    def shares(self, env: Array) -> tuple[float, ...]:
+        """Return the shares to choose from, given the environment of each training graph (G,)."""
+        if self.sharing is not None:
+            return (self.sharing,)
+        fixed = self.task.kind == "multiclass" or len(np.unique(env)) < FEWEST_ENVIRONMENTS
+        return SHARES[:1] if fixed else SHARES
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
@@ -106,3 +133,22 @@ class CountMethod(Method):
         """Return edge scores (E,), given counts and logits."""
         _, terms = self.contributions(counts, predicted_direction(self.task, logits).to(counts))
         return self.model.spread(batch, terms.to(counts))
+
+
+def shared(y: Array, env: Array, share: float) -> Array:
+    """Return labels (G,) of which a share is the mean of their environment, counted with one overall mean more."""
+    _, group, size = np.unique(env, return_inverse=True, return_counts=True)
+    mean = (np.bincount(group, y) + y.mean()) / (size + 1)
+    return (1 - share) * y + share * mean[group]
+
+
+def class_weights(y: Array, soft: Array, balanced: bool) -> tuple[Array, Array]:
+    """Return the weight (G,) of each graph as a negative and as a positive one.
+
+    Args:
+        y: Binary labels (G,).
+        soft: Labels after sharing (G,).
+        balanced: Whether both classes weigh the same.
+    """
+    positive = float(y.mean()) if balanced else 0.5
+    return (1 - soft) * 0.5 / (1 - positive), soft * 0.5 / positive

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from goodformer.errors import InputError
-from goodformer.methods.counts import Array, CountMethod
+from goodformer.methods.counts import Array, CountMethod, Sharing, class_weights, shared
 from goodformer.methods.left_out import best_value
 from goodformer.models.base import GraphModel
 from goodformer.nn.trees import Trees
@@ -32,7 +32,8 @@ class Forest(CountMethod):
     mean standardised value of their leaves, whose mean over the trees is the prediction. Contributions of columns are
     the exact decomposition of p along the decision paths (`goodformer.nn.trees.Trees.contributions`). Without a given
     size of leaves, cross-validation that leaves out whole training environments chooses it, on at most 5,000 graphs; it
-    is not scaled to all of them.
+    is not scaled to all of them. The share of the environment's mean in a label is then chosen in the same way, unless
+    it is given.
 
     Paper: Breiman, "Random Forests", 2001; on Morgan fingerprints: Svetnik et al., 2003.
     """
@@ -64,8 +65,9 @@ class Forest(CountMethod):
                 description="Share of the columns tried at each node; null: the square root, or one third for values.",
             ),
         ] = None,
+        sharing: Sharing = 0.0,
     ) -> None:
-        super().__init__(model, task)
+        super().__init__(model, task, sharing)
         self.trees, self.balanced, self.min_leaf, self.max_features = trees, balanced, min_leaf, max_features
         several = task.kind != "multiclass"
         self.grown = Trees(self.model.columns, task.outputs if several else 1, 1 if several else task.outputs)
@@ -85,44 +87,58 @@ class Forest(CountMethod):
         return self.grown.contributions(counts, direction[..., None] if several else direction[:, None])
 
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
-        """Choose the size of leaves, if it is not given, and grow the trees."""
+        """Choose the size of leaves and the share of the environment in labels, if not given, and grow the trees."""
         rows, targets, grown = counts.toarray(), self.targets(y), []
 
-        def scorer(min_leaf: int, some: Array, labels: Array, more: float) -> Callable[[Array], Array]:
-            forest = self._sklearn(min(self.trees, CHOICE_TREES), min_leaf, seed, threads).fit(some, labels)
-            if self.task.kind == "binary":
+        def scorer(
+            choice: tuple[float, int], some: Array, labels: Array, groups: Array, more: float
+        ) -> Callable[[Array], Array]:
+            forest = self._grow(choice, some, labels, groups, min(self.trees, CHOICE_TREES), seed, threads)
+            if hasattr(forest, "predict_proba") and self.task.kind == "binary":
                 return lambda held: forest.predict_proba(held)[:, 1]
             return forest.predict  # type: ignore[no-any-return]
 
-        min_leaf = self.min_leaf or best_value(LEAVES, scorer, rows, targets, env, self.task, seed)
+        def best(choices: list[tuple[float, int]], otherwise: tuple[float, int]) -> tuple[float, int]:
+            return best_value(choices, scorer, rows, targets, env, self.task, seed, otherwise)
+
+        shares, leaves = self.shares(env), (self.min_leaf,) if self.min_leaf else LEAVES
+        chosen = best([(shares[0], leaf) for leaf in leaves], (shares[0], leaves[len(leaves) // 2]))
+        chosen = best([(share, chosen[1]) for share in shares], chosen)
         for place, target in enumerate(targets):
             known = np.flatnonzero(~np.isnan(target))
             if not len(known):
                 raise InputError(f"target {place + 1} has no label in training; remove it, or choose another split.")
             some = rows if len(known) == len(rows) else rows[known]
-            labels = target[known] if self.task.measured else target[known].astype(int)
-            forest = self._sklearn(self.trees, min_leaf, seed + place, threads).fit(some, labels)
-            found = None if self.task.measured else forest.classes_
-            classes = 1 if self.task.measured else self.task.outputs if self.task.kind == "multiclass" else 2
+            forest = self._grow(chosen, some, target[known], env[known], self.trees, seed + place, threads)
+            found = getattr(forest, "classes_", None)
+            classes = 1 if found is None else self.task.outputs if self.task.kind == "multiclass" else 2
             grown += [arrays(tree.tree_, found, classes, self.model.columns) for tree in forest.estimators_]
         starts = np.cumsum([0, *(len(tree["child"]) for tree in grown)])
         joined = {name: np.concatenate([tree[name] for tree in grown]) for name in grown[0]}
         joined["child"] += np.repeat(starts[:-1], np.diff(starts)).astype(np.int32)
-        if self.task.kind == "binary":
-            joined["value"] = joined["value"][:, 1:]
+        joined["value"] = joined["value"][:, -self.grown.outputs :]  # of binary targets the positive class
         joined["root"] = starts[:-1].astype(np.int32).reshape(-1, self.trees)
         self.grown.set({name: torch.from_numpy(value) for name, value in joined.items()})
 
-    def _sklearn(self, trees: int, min_leaf: int, seed: int, threads: int) -> Any:
-        """Return scikit-learn's estimator."""
+    def _grow(
+        self, choice: tuple[float, int], rows: Array, y: Array, env: Array, trees: int, seed: int, threads: int
+    ) -> Any:
+        """Return scikit-learn's forest; one of values if labels are measured or shared."""
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+        share, min_leaf = choice
         settings: dict[str, Any] = {"min_samples_leaf": min_leaf, "n_jobs": threads, "random_state": seed % 2**32}
+        soft = shared(y, env, share) if share else y
         if self.task.measured:
-            share = VALUE_FEATURES if self.max_features is None else self.max_features
-            return RandomForestRegressor(trees, max_features=share, **settings)
+            columns = VALUE_FEATURES if self.max_features is None else self.max_features
+            return RandomForestRegressor(trees, max_features=columns, **settings).fit(rows, soft)
         settings["max_features"] = "sqrt" if self.max_features is None else self.max_features
-        return RandomForestClassifier(trees, class_weight="balanced" if self.balanced else None, **settings)
+        if share and 0 < y.mean() < 1:
+            negative, positive = class_weights(y, soft, self.balanced)
+            weight = negative + positive
+            return RandomForestRegressor(trees, **settings).fit(rows, positive / weight, weight)
+        settings["class_weight"] = "balanced" if self.balanced else None
+        return RandomForestClassifier(trees, **settings).fit(rows, y.astype(int))
 
 
 def arrays(tree: Any, found: Array | None, classes: int, columns: int) -> dict[str, Array]:

@@ -14,21 +14,26 @@ import numpy as np
 from goodformer.methods.counts import Array
 from goodformer.spec import Task
 
-Value = TypeVar("Value", int, float)
-Fit = Callable[[Value, Any, Array, float], Callable[[Any], Array]]
-"""Fits to rows (G, F) and labels (G,) with a value of the setting; returns what scores rows. The last argument is how
-many times as many graphs the final fit will have."""
+Value = TypeVar("Value")
+Fit = Callable[[Value, Any, Array, Array, float], Callable[[Any], Array]]
+"""Fits to rows (G, F), labels (G,) and environments (G,) with a value of the setting; returns what scores rows. The
+last argument is how many times as many graphs the final fit will have."""
 
 FOLDS, SAMPLE, COLUMNS = 5, 5000, 3
 """Folds of the cross-validation, and the most graphs and targets that it looks at."""
 
 
 def best_value(
-    values: Sequence[Value], fit: Fit[Value], rows: Any, targets: Sequence[Array], env: Array, task: Task, seed: int
+    values: Sequence[Value],
+    fit: Fit[Value],
+    rows: Any,
+    targets: Sequence[Array],
+    env: Array,
+    task: Task,
+    seed: int,
+    otherwise: Value,
 ) -> Value:
     """Return the value with the best mean score on left-out environments, the first one of equals.
-
-    If no score is defined, it is the middle one.
 
     The score is ROC-AUC for binary targets, accuracy for classes and minus the squared error for measured values. For
     fewer environments than folds, graphs are left out at random. A sample of many graphs has as many of each class as
@@ -42,7 +47,10 @@ def best_value(
         env: Environment of each graph (G,).
         task: What is predicted.
         seed: Seed of the sample.
+        otherwise: The value if no score is defined.
     """
+    if len(values) == 1:
+        return values[0]
     from sklearn.metrics import roc_auc_score
 
     random, total = np.random.default_rng(seed % 2**32), np.zeros(len(values))
@@ -51,19 +59,20 @@ def best_value(
         known = np.flatnonzero(~np.isnan(target))
         mixed = random.permutation(known)
         some = (mixed if task.measured else evenly(mixed, target))[:SAMPLE]
-        inputs, y, fold = rows[some], target[some], folds(env[some])
+        inputs, y, groups = rows[some], target[some], env[some]
+        fold = folds(groups)
         for held in (fold == number for number in range(FOLDS)):
             if len(np.unique(y[~held])) < 2 or len(np.unique(y[held])) < 2:
                 continue
             for place, value in enumerate(values):
-                scores = fit(value, inputs[~held], y[~held], len(known) / len(some))(inputs[held])
+                scores = fit(value, inputs[~held], y[~held], groups[~held], len(known) / len(some))(inputs[held])
                 if task.measured:
                     total[place] -= np.square(scores - y[held]).sum()
                 elif task.kind == "binary":
                     total[place] += roc_auc_score(y[held], scores)
                 else:
                     total[place] += np.mean(scores == y[held])
-    return values[int(total.argmax()) if total.any() else len(values) // 2]
+    return values[int(total.argmax())] if total.any() else otherwise
 
 
 def evenly(places: Array, y: Array) -> Array:

@@ -1,0 +1,176 @@
+"""Compare ways to combine the members of a blend under shifts that are made inside the training graphs.
+
+    python -m lab.inner_shifts --runs runs/inner --page docs/tried.md
+
+The suite ``molecules`` has one OOD validation split per data set, too few to choose a rule that suits any shift.
+Here whole environments of its training graphs are held out: some as validation, on which a rule may learn, others as
+test, on which it is judged. Graphs of the validation and test splits of the suite are not used. Members are trained for
+each shift; training can be stopped and continued, and finished predictions are kept in results/inner-shifts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from goodformer import files
+from goodformer.config.presets import configure, split_member
+from goodformer.config.run import Hardware
+from goodformer.data import load_benchmark
+from goodformer.data.benchmark import Benchmark
+from goodformer.engine import predictions
+from goodformer.engine.evaluate import rocauc
+from goodformer.engine.run import train
+from goodformer.engine.store import PREDICTED
+from goodformer.report.table import Cell, Table, insert
+from lab.combination import MEMBERS, TASK, WAYS, Combine
+
+MARKER, KEPT = "inner-shifts", Path("results/inner-shifts")
+HELD, WITHIN = 0.2, 0.1
+"""Shares of the graphs that are held out as validation and as test, and of those left, as ID validation and ID test."""
+BASELINES, SPLITS = ("forest", "linear"), ("val", "test")
+NAMES = list(dict.fromkeys([*MEMBERS[1:], *BASELINES, MEMBERS[0]]))
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """Which environments of a data set's training graphs are held out.
+
+    Attributes:
+        title: The data set.
+        dataset: Its settings.
+        draw: Number of the shift: environments in a random order with this seed or, of sizes, in rising and falling
+            order.
+    """
+
+    title: str
+    dataset: Mapping[str, Any]
+    draw: int
+
+    @property
+    def name(self) -> str:
+        """Name of its files."""
+        return f"{self.title.lower().replace(' ', '-')}-{self.draw}"
+
+    def benchmark(self) -> Benchmark:
+        """Return the training graphs of the data set with new splits."""
+        outer = load_benchmark(**self.dataset)
+        graphs = outer.splits["train"]
+        env, random = graphs.graph["env"], np.random.default_rng(self.draw)
+        if outer.domain == "size":  # environments have ranges of sizes
+            order = env.unique().numpy()[:: 1 if self.draw else -1]
+        else:
+            order = random.permutation(env.unique().numpy())
+        counts = torch.bincount(env).numpy()[order]
+        start = (np.cumsum(counts) - counts) / len(graphs)  # share of the graphs in earlier environments
+        held = {"test": order[start < HELD], "val": order[(start >= HELD) & (start < 2 * HELD)]}
+        places = {split: np.flatnonzero(np.isin(env.numpy(), some)) for split, some in held.items()}
+        left = random.permutation(np.setdiff1d(np.arange(len(graphs)), np.concatenate([*places.values()])))
+        within = int(WITHIN * len(left))
+        places |= {"id_val": left[:within], "id_test": left[within : 2 * within], "train": np.sort(left[2 * within :])}
+        return replace(
+            outer, splits={split: graphs.subset(torch.from_numpy(some)) for split, some in places.items()}, recipe={}
+        )
+
+
+SHIFTS = [
+    Shift(title, dataset, draw)
+    for title, dataset, draws in (
+        ("BACE scaffold", {"name": "bace", "split": "scaffold"}, 3),
+        ("BBBP scaffold", {"name": "bbbp", "split": "scaffold"}, 3),
+        ("EC50 assay", {"name": "drugood", "measurement": "ec50", "domain": "assay"}, 3),
+        ("HIV scaffold", {"name": "good-hiv", "domain": "scaffold"}, 2),
+        ("HIV size", {"name": "good-hiv", "domain": "size"}, 2),
+    )
+    for draw in range(draws)
+]
+
+Logits = dict[str, Tensor]
+
+
+def complete(shift: Shift, names: Sequence[str], runs: Path) -> None:
+    """Train the members that are missing, and keep their predictions for validation and test."""
+    path, benchmark = KEPT / f"{shift.name}.npz", None
+    known = dict(np.load(path)) if path.exists() else {}
+    for name in names:
+        if f"test/{name}" in known:
+            continue
+        benchmark = benchmark or shift.benchmark()
+        method, model, preset = split_member(name)
+        config = configure(dict(shift.dataset), method, model, preset or "default", "full", 0, [])
+        run = train(config, runs / shift.name, Hardware(test_epochs=False, progress=False), benchmark)
+        assert run.summary is not None
+        found = predictions.read(run.folder / PREDICTED, run.summary["predictions"]["sha256"])
+        for split in SPLITS:
+            known |= {f"{split}/y": found[split].y, f"{split}/{name}": found[split].logits.astype(np.float32)}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **known)  # type: ignore[arg-type]
+        files.make_folder(KEPT)
+        files.write_bytes(path, buffer.getvalue())
+        print(f"{shift.name}: {name} {100 * auc(known[f'test/{name}'], known['test/y']):.2f}", flush=True)
+
+
+def auc(logits: Any, y: Any) -> float:
+    """Return the ROC-AUC of logits (B, 1) for labels (B, 1)."""
+    value = rocauc(np.asarray(logits), np.asarray(y, dtype=float))
+    assert value is not None
+    return value
+
+
+def judged(known: Mapping[str, Any], names: Sequence[str], combine: Combine) -> float:
+    """Return the test ROC-AUC of some members, combined by what validation teaches."""
+    val, test = (
+        torch.stack([torch.from_numpy(known[f"{split}/{name}"]).double() for name in names]) for split in SPLITS
+    )
+    kinds, y = [name.split(":")[0] for name in names], torch.from_numpy(known["val/y"].astype(float))
+    return auc(combine(kinds, val, y).mix(TASK, test).numpy(), known["test/y"])
+
+
+def preferred(known: Mapping[str, Any]) -> float:
+    """Return the test ROC-AUC of the baseline that is better on validation."""
+    best = max(BASELINES, key=lambda name: auc(known[f"val/{name}"], known["val/y"]))
+    return auc(known[f"test/{best}"], known["test/y"])
+
+
+def table(found: Mapping[Shift, Mapping[str, Any]]) -> Table:
+    """Return the test ROC-AUC of every way in percent: the mean over data sets, and each data set over its shifts."""
+    titles = list(dict.fromkeys(shift.title for shift in found))
+    base = [preferred(known) for known in found.values()]
+    rows = []
+    for way, scores in [
+        *((way, [judged(known, *how) for known in found.values()]) for way, how in WAYS.items()),
+        ("the baseline that validation prefers", base),
+    ]:
+        means = [
+            float(np.mean([score for shift, score in zip(found, scores, strict=True) if shift.title == title]))
+            for title in titles
+        ]
+        ahead = sum(score > other for score, other in zip(scores, base, strict=True))
+        cells = [Cell.mean(100 * value) for value in (float(np.mean(means)), *means)]
+        rows.append([Cell(way), *cells, Cell(f"{ahead} of {len(base)}" if scores is not base else "-")])
+    return Table(["test ROC-AUC of inner shifts, %", "mean", *titles, "ahead of that baseline"], rows)
+
+
+def main() -> None:
+    """Train what is missing, and write the table into its page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=Path("runs/inner"))
+    parser.add_argument("--page", type=Path, default=Path("docs/tried.md"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    for shift in SHIFTS:
+        complete(shift, NAMES, given.runs)
+    found = {shift: dict(np.load(KEPT / f"{shift.name}.npz")) for shift in SHIFTS}
+    insert(given.page, MARKER, table(found).markdown())
+
+
+if __name__ == "__main__":
+    main()
