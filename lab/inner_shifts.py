@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,60 @@ import torch
 from torch import Tensor
 
 from goodformer import files
-from goodformer.config.presets import configure, split_member
+from goodformer.config.presets import configure
 from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine import predictions
+from goodformer.engine.blend import kind_weights, learn
 from goodformer.engine.evaluate import rocauc
 from goodformer.engine.run import train
 from goodformer.engine.store import PREDICTED
+from goodformer.methods import METHODS
+from goodformer.methods.blend import Combination
+from goodformer.methods.members import BLEND, split_member
 from goodformer.report.table import Cell, Table, insert
-from lab.combination import MEMBERS, TASK, WAYS, Combine
+from goodformer.spec import Task
 
 MARKER, KEPT = "inner-shifts", Path("results/inner-shifts")
 HELD, WITHIN = 0.2, 0.1
 """Shares of the graphs that are held out as validation and as test, and of those left, as ID validation and ID test."""
 BASELINES, SPLITS = ("forest", "linear"), ("val", "test")
-NAMES = list(dict.fromkeys([*MEMBERS[1:], *BASELINES, MEMBERS[0]]))
+NETWORK, OTHERS = "goodformer:molecules", METHODS.settings(BLEND)["others"].default
+MEMBERS = [NETWORK, *OTHERS]
+EARLIER = ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"]
+"""The same without shared labels."""
+NAMES = list(dict.fromkeys([*BASELINES, *EARLIER, *OTHERS, NETWORK]))
+TASK = Task("binary", 1, "rocauc")
+
+Combine = Callable[[Sequence[str], Tensor, Tensor], Combination]
+
+
+def learnt(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
+    """Learn temperatures, shifts and weights, as training a blend for molecules does."""
+    return learn(TASK, kinds, logits, y, shift=True)
+
+
+def without_shifts(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
+    """Learn temperatures and weights."""
+    return learn(TASK, kinds, logits, y, shift=False)
+
+
+def equal(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
+    """Give all kinds the same weight and learn nothing."""
+    weights = kind_weights(kinds)
+    return Combination(weights, torch.ones_like(weights), torch.zeros(len(weights), 1, dtype=torch.double))
+
+
+WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
+    "five members, learnt weights and shifts (default)": (MEMBERS, learnt),
+    "five members, learnt weights": (MEMBERS, without_shifts),
+    "five members, equal weights of kinds, nothing learnt": (MEMBERS, equal),
+    "five members without shared labels, learnt weights and shifts": ([NETWORK, *EARLIER], learnt),
+    "without GOODFormer, learnt weights and shifts": (OTHERS, learnt),
+    "without forests, learnt weights and shifts": ([name for name in MEMBERS if "forest" not in name], learnt),
+    **{f"`{name}` alone": ([name], equal) for name in NAMES},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +130,6 @@ SHIFTS = [
     )
     for draw in range(draws)
 ]
-
-Logits = dict[str, Tensor]
 
 
 def complete(shift: Shift, names: Sequence[str], runs: Path) -> None:
