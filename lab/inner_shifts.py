@@ -85,8 +85,7 @@ class Shift:
     Attributes:
         title: The data set.
         dataset: Its settings.
-        draw: Number of the shift: environments in a random order with this seed or, of sizes, in rising and falling
-            order.
+        draw: Seed of the order of environments, the first of which are held out.
     """
 
     title: str
@@ -103,10 +102,7 @@ class Shift:
         outer = load_benchmark(**self.dataset)
         graphs = outer.splits["train"]
         env, random = graphs.graph["env"], np.random.default_rng(self.draw)
-        if outer.domain == "size":  # environments have ranges of sizes
-            order = env.unique().numpy()[:: 1 if self.draw else -1]
-        else:
-            order = random.permutation(env.unique().numpy())
+        order = random.permutation(env.unique().numpy())
         counts = torch.bincount(env).numpy()[order]
         start = (np.cumsum(counts) - counts) / len(graphs)  # share of the graphs in earlier environments
         held = {"test": order[start < HELD], "val": order[(start >= HELD) & (start < 2 * HELD)]}
@@ -126,7 +122,6 @@ SHIFTS = [
         ("BBBP scaffold", {"name": "bbbp", "split": "scaffold"}, 3),
         ("EC50 assay", {"name": "drugood", "measurement": "ec50", "domain": "assay"}, 3),
         ("HIV scaffold", {"name": "good-hiv", "domain": "scaffold"}, 2),
-        ("HIV size", {"name": "good-hiv", "domain": "size"}, 2),
     )
     for draw in range(draws)
 ]

@@ -37,14 +37,6 @@ def test_whole_environments_of_the_training_graphs_are_held_out(outer: Benchmark
         assert sum(map(len, one.splits.values())) == len(outer.splits["train"])
 
 
-def test_sizes_are_held_out_from_either_end(outer: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_size = replace(outer, domain="size")
-    monkeypatch.setattr(inner_shifts, "load_benchmark", lambda **_: by_size)
-    last, first = (set(Shift("Some", {}, draw).benchmark().splits["test"].graph["env"].tolist()) for draw in (0, 1))
-    assert min(last) > max(first)
-    assert (max(last), min(first)) == (9, 0)
-
-
 def known(**logits: np.ndarray) -> dict[str, Any]:
     y = (np.arange(60) % 2).astype(float)[:, None]
     names = {f"{split}/{name}": values for name, values in logits.items() for split in ("val", "test")}

@@ -110,3 +110,14 @@ def test_measured_targets_are_shared_and_classes_are_not(kind: type[Any]) -> Non
     with pytest.raises(InputError, match="sharing"):
         kind(Fingerprint(SPEC, table=64), Task("multiclass", 3), sharing=0.5)
     kind(Fingerprint(SPEC, table=64), Task("multiclass", 3), sharing=None)  # chooses nothing
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_target_with_one_class_is_learnt_beside_a_shared_one(kind: type[Any]) -> None:
+    counts, y, env = assays(0, 6, 20)
+    settings = {"trees": 10} if kind is Forest else {}
+    method = kind(Fingerprint(SPEC, table=64), Task("binary", 2, "rocauc"), sharing=0.5, **settings)
+    method.learn(counts, np.concatenate((y, np.ones_like(y)), 1), env, seed=0, threads=1)
+    logits = method.logits(torch.from_numpy(counts.toarray()))
+    assert bool((logits[:, 1] > 1).all())
+    assert float(logits[:, 0].std()) > 0.01

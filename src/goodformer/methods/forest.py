@@ -112,11 +112,11 @@ class Forest(CountMethod):
             forest = self._grow(chosen, some, target[known], env[known], self.trees, seed + place, threads)
             found = getattr(forest, "classes_", None)
             classes = 1 if found is None else self.task.outputs if self.task.kind == "multiclass" else 2
-            grown += [arrays(tree.tree_, found, classes, self.model.columns) for tree in forest.estimators_]
+            for tree in (arrays(one.tree_, found, classes, self.model.columns) for one in forest.estimators_):
+                grown.append({**tree, "value": tree["value"][:, -self.grown.outputs :]})  # of two classes the second
         starts = np.cumsum([0, *(len(tree["child"]) for tree in grown)])
         joined = {name: np.concatenate([tree[name] for tree in grown]) for name in grown[0]}
         joined["child"] += np.repeat(starts[:-1], np.diff(starts)).astype(np.int32)
-        joined["value"] = joined["value"][:, -self.grown.outputs :]  # of binary targets the positive class
         joined["root"] = starts[:-1].astype(np.int32).reshape(-1, self.trees)
         self.grown.set({name: torch.from_numpy(value) for name, value in joined.items()})
 
