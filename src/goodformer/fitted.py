@@ -383,7 +383,7 @@ class FittedModel:
         """Fit calibration, domain score and conformal sets or intervals to held-out graphs, see `Uncertainty.fit`."""
         check_validation(id_val)
         ready = self.prepare(sample(train)), self.prepare(id_val)
-        self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha)
+        self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha).within(train)
         return self
 
     def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:

@@ -53,6 +53,20 @@ def test_a_combination_learns_on_validation_and_is_judged_on_test() -> None:
     assert preferred(data) == 1.0
     data["test/forest"] = -data["test/forest"]  # validation still prefers the forest
     assert preferred(data) == 0.0
+    assert judged(data, ["forest", "linear"], learnt) < 0.05
+
+
+def test_a_table_counts_the_shifts_in_which_a_way_is_ahead() -> None:
+    y = (np.arange(60) % 2).astype(np.float32)[:, None]
+    noise = np.random.default_rng(0).normal(size=(60, 1)).astype(np.float32)
+    logits = dict.fromkeys(inner_shifts.NAMES, noise) | {"forest:shared": 4 * y - 2}
+    shifts = [Shift("A", {}, 0), Shift("A", {}, 1), Shift("B", {}, 0)]
+    made = inner_shifts.table({shift: known(**logits) for shift in shifts})
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in made.rows}
+    assert made.heads == ["test ROC-AUC of inner shifts, %", "mean", "A", "B", "ahead of that baseline"]
+    assert rows["`forest:shared` alone"] == ["100.00", "100.00", "100.00", "3 of 3"]
+    assert rows["`linear` alone"][-1] == "0 of 3"
+    assert rows["the baseline that validation prefers"][-1] == "-"
 
 
 def test_kinds_share_equally_whatever_their_number() -> None:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from goodformer.engine.evaluate import rocauc
 from goodformer.errors import InputError
-from goodformer.methods.counts import CountMethod, class_weights, shared
+from goodformer.methods.counts import SHARES, CountMethod, class_weights, shared
 from goodformer.methods.forest import Forest
 from goodformer.methods.linear import Linear
 from goodformer.models.fingerprint import Fingerprint
@@ -63,14 +63,18 @@ def test_balanced_classes_weigh_the_same_in_total() -> None:
     assert np.stack(class_weights(y, 0.5 * y, balanced=False)).sum(0) == pytest.approx(np.ones(4))
 
 
-def test_the_linear_model_minimises_the_loss_of_shared_labels() -> None:
+@pytest.mark.parametrize("balanced", [False, True])
+def test_the_linear_model_minimises_the_loss_of_shared_labels(balanced: bool) -> None:
     counts, y, env = assays(0, 6, 20)
-    method = fitted(Linear, 0.5, (counts, y, env), strength=0.1, balanced=False)
-    inputs, soft = np.log1p(counts.toarray()), shared(y[:, 0], env, 0.5)
+    method = fitted(Linear, 0.5, (counts, y, env), strength=0.1, balanced=balanced)
+    inputs, soft, p = np.log1p(counts.toarray()), shared(y[:, 0], env, 0.5), float(y.mean())
+    for_one, for_zero = (0.5 / p, 0.5 / (1 - p)) if balanced else (1.0, 1.0)
+    prior = np.log(p / (1 - p)) if balanced else 0.0  # balanced weights shift the bias by the class shares
 
     def loss(w: np.ndarray) -> float:
-        z = inputs @ w[:-1] + w[-1]
-        return float(0.1 * (np.logaddexp(0, z) - soft * z).sum() + 0.5 * w[:-1] @ w[:-1])
+        z = inputs @ w[:-1] + w[-1] - prior
+        each = for_one * soft * np.logaddexp(0, -z) + for_zero * (1 - soft) * np.logaddexp(0, z)
+        return float(0.1 * each.sum() + 0.5 * w[:-1] @ w[:-1])
 
     best = minimize(loss, np.zeros(65), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9}).x
     assert method.weight[0].tolist() == pytest.approx(best[:-1].tolist(), abs=2e-3)
@@ -100,16 +104,41 @@ def test_nothing_is_shared_where_there_are_too_few_environments(kind: type[Any])
 
 
 @pytest.mark.parametrize("kind", METHODS)
-def test_measured_targets_are_shared_and_classes_are_not(kind: type[Any]) -> None:
+def test_measured_targets_are_shared(kind: type[Any]) -> None:
     task = Task("regression", 1, "rmse", centre=(0.0,), scale=(1.0,))
     counts, _, env = assays(0, 6, 20)
-    y = np.arange(120.0)[:, None] / 60
-    method = kind(Fingerprint(SPEC, table=64), task, sharing=0.9)
-    method.learn(counts, y, env, seed=0, threads=1)
-    assert bool(method.logits(torch.from_numpy(counts.toarray())).isfinite().all())
+    y = np.random.default_rng(0).normal(size=(120, 1))
+    settings = {"trees": 20} if kind is Forest else {"strength": 1.0}
+    some, found = torch.from_numpy(counts.toarray()), []
+    for sharing, labels in ((0.9, y), (0.0, shared(y[:, 0], env, 0.9)[:, None]), (0.0, y)):
+        method = kind(Fingerprint(SPEC, table=64), task, sharing=sharing, **settings)
+        method.learn(counts, labels, env, seed=0, threads=1)
+        found.append(method.logits(some))
+    assert torch.allclose(found[0], found[1], atol=1e-5)
+    assert not torch.allclose(found[0], found[2], atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_classes_share_nothing(kind: type[Any]) -> None:
+    counts, _, env = assays(0, 6, 20)
+    y, task = np.arange(120) % 3, Task("multiclass", 3)
     with pytest.raises(InputError, match="sharing"):
-        kind(Fingerprint(SPEC, table=64), Task("multiclass", 3), sharing=0.5)
-    kind(Fingerprint(SPEC, table=64), Task("multiclass", 3), sharing=None)  # chooses nothing
+        kind(Fingerprint(SPEC, table=64), task, sharing=0.5)
+    settings = {"trees": 20} if kind is Forest else {}
+    found = []
+    for sharing in (None, 0.0):
+        method = kind(Fingerprint(SPEC, table=64), task, sharing=sharing, **settings)
+        method.learn(counts, y, env, seed=0, threads=1)
+        found.append(method.logits(torch.from_numpy(counts.toarray())))
+    assert torch.equal(*found)
+
+
+def test_every_target_needs_labels_from_several_environments() -> None:
+    env, some = np.arange(60) % 6, np.zeros(60)
+    few = np.where(env < 4, some, np.nan)
+    method = Linear(Fingerprint(SPEC, table=64), Task("binary", 2, "rocauc"), sharing=None)
+    assert method.shares([some, some], env) == SHARES
+    assert method.shares([some, few], env) == (0.0,)
 
 
 @pytest.mark.parametrize("kind", METHODS)

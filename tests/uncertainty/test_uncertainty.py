@@ -545,3 +545,20 @@ def test_graphs_beyond_the_training_graphs_are_outside_whatever_their_embedding(
         assert not answer.outside[[0, 5]].any()
     older = replace(known, state={name: known.state[name] for name in known.state if name not in ("largest", "kinds")})
     assert not older.beyond(observe.observe(model.method, train)).any()
+
+
+@pytest.mark.parametrize("score", ["neighbours", "energy"])
+def test_the_range_is_that_of_all_training_graphs(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that of the sample that a score is fitted to, nor that of the validation graphs."""
+    from goodformer import fitted
+    from goodformer.data.molecule import featurise
+    from tests.apply.molecules import untrained
+
+    monkeypatch.setattr(fitted, "sample", lambda graphs: graphs.subset(range(20)))
+    model = untrained(task=Task("binary", 1, "rocauc"))
+    usual = ["C" * size for size in range(2, 12)] + ["C" * size + "O" for size in range(2, 12)]
+    train = featurise([*usual, "C" * 60, "CC[Pt]"]).graphs
+    model.fit_uncertainty(train, featurise(usual).graphs, score)
+    assert model.uncertainty is not None
+    seen = observe.observe(model.method, model.prepare(featurise(["C" * 60, "CC[Pt]", "C" * 200, "CC[Au]"]).graphs))
+    assert model.uncertainty.beyond(seen).tolist() == [False, False, True, True]

@@ -34,7 +34,7 @@ def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tu
         return method, list(overrides)
     if "seedless" in METHODS.describe(method).flags:
         raise InputError(
-            f"{method} gives the same model for every seed; leave --members out, or choose another method."
+            f"{method} gives almost the same model for every seed; leave --members out, or choose another method."
         )
     return BLEND, [f"method.of={method}", "method.others=[]", *overrides, f"method.members={members}"]
 

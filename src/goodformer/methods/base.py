@@ -47,7 +47,7 @@ class Method(nn.Module):
         in_words: What the method does and when to choose it, in one sentence without formulas.
         tasks: Kinds of tasks that it supports; see `goodformer.spec.Task`.
         at_once: Whether `fit` replaces training by gradients; such a run has one epoch.
-        seedless: Whether every seed gives the same model.
+        seedless: Whether seeds give the same model, but for the sample of graphs that chooses a setting.
     """
 
     in_words: str = ""

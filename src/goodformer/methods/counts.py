@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -41,9 +41,9 @@ class CountMethod(Method):
     contribution of its column to the prediction, divided by the number of such environments and by their edges.
     Contributions of environments that the graph lacks, and of further columns, belong to no edge.
 
-    With ``sharing`` s, the label of a training graph is (1 - s) y + s m, where m is the mean label of its training
-    environment (here: source of graphs, such as an assay). Where labels differ more between environments than the
-    structure explains within one, such labels say more about new environments.
+    With ``sharing`` s, a training graph has the label (1 - s) y + s m, where m is the mean label of its ``env``, the
+    group of training graphs that it comes from, such as an assay (see `shared`). Where labels differ between groups
+    more than structure explains within one, such labels say more about new groups.
     """
 
     at_once, tasks = True, ALL_TASKS
@@ -91,12 +91,18 @@ class CountMethod(Method):
         pairs = zip(y.T, self.task.centre, self.task.scale, strict=True)
         return [(values.astype(float) - mean) / deviation for values, mean, deviation in pairs]
 
-    def shares(self, env: Array) -> tuple[float, ...]:
-        """Return the shares to choose from, given the environment of each training graph (G,)."""
+    def shares(self, targets: Sequence[Array], env: Array) -> tuple[float, ...]:
+        """Return the shares to choose from, given labels (G,) of each target and environments (G,).
+
+        Labels of a target from fewer than `FEWEST_ENVIRONMENTS` cannot be judged on left-out ones, nor can classes
+        be averaged.
+        """
         if self.sharing is not None:
             return (self.sharing,)
-        fixed = self.task.kind == "multiclass" or len(np.unique(env)) < FEWEST_ENVIRONMENTS
-        return SHARES[:1] if fixed else SHARES
+        if self.task.kind == "multiclass":
+            return SHARES[:1]
+        fewest = min(len(np.unique(env[~np.isnan(target)])) for target in targets)
+        return SHARES if fewest >= FEWEST_ENVIRONMENTS else SHARES[:1]
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""
@@ -136,7 +142,10 @@ class CountMethod(Method):
 
 
 def shared(y: Array, env: Array, share: float) -> Array:
-    """Return labels (G,) of which a share is the mean of their environment, counted with one overall mean more."""
+    """Return labels (G,) of which a share is the mean of their environment.
+
+    The mean is shrunk towards that of all graphs, as if the environment had one further graph with the overall mean.
+    """
     _, group, size = np.unique(env, return_inverse=True, return_counts=True)
     mean = (np.bincount(group, y) + y.mean()) / (size + 1)
     return (1 - share) * y + share * mean[group]

@@ -32,8 +32,8 @@ class Forest(CountMethod):
     mean standardised value of their leaves, whose mean over the trees is the prediction. Contributions of columns are
     the exact decomposition of p along the decision paths (`goodformer.nn.trees.Trees.contributions`). Without a given
     size of leaves, cross-validation that leaves out whole training environments chooses it, on at most 5,000 graphs; it
-    is not scaled to all of them. The share of the environment's mean in a label is then chosen in the same way, unless
-    it is given.
+    is not scaled to all of them. ``sharing=None`` then chooses in the same way how much of a label is the mean of its
+    environment. Shared labels make no pure leaves, so such trees are several times larger.
 
     Paper: Breiman, "Random Forests", 2001; on Morgan fingerprints: Svetnik et al., 2003.
     """
@@ -101,7 +101,7 @@ class Forest(CountMethod):
         def best(choices: list[tuple[float, int]], otherwise: tuple[float, int]) -> tuple[float, int]:
             return best_value(choices, scorer, rows, targets, env, self.task, seed, otherwise)
 
-        shares, leaves = self.shares(env), (self.min_leaf,) if self.min_leaf else LEAVES
+        shares, leaves = self.shares(targets, env), (self.min_leaf,) if self.min_leaf else LEAVES
         chosen = best([(shares[0], leaf) for leaf in leaves], (shares[0], leaves[len(leaves) // 2]))
         chosen = best([(share, chosen[1]) for share in shares], chosen)
         for place, target in enumerate(targets):

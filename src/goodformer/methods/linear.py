@@ -82,8 +82,9 @@ class Linear(CountMethod):
         scale = np.where(deviation > 0, deviation, 1.0)
         inputs = hstack((counts[:, :table].astype(float).log1p(), (further - centre) / scale), "csr")
         targets = self.targets(y)
-        choices = list(product(self.shares(env), (self.strength,) if self.strength else STRENGTHS))
-        middle = choices[len(choices) // len(self.shares(env)) // 2]
+        strengths = (self.strength,) if self.strength else STRENGTHS
+        choices = list(product(self.shares(targets, env), strengths))
+        middle = choices[len(strengths) // 2]
         chosen = best_value(choices, self._scorer, inputs, targets, env, self.task, seed, middle)
         fitted = []
         for target in targets:

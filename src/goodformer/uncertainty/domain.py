@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from goodformer.data.graphs import GraphSet
 from goodformer.methods.base import SPREAD
 from goodformer.spec import Task
 from goodformer.uncertainty.calibration import log_classes
-from goodformer.uncertainty.observe import Seen
+from goodformer.uncertainty.observe import Seen, node_kinds
 
 State = dict[str, Tensor]
 NEIGHBOURS, TWICE = 10, 2.0
@@ -140,10 +141,11 @@ def member_spread(task: Task, state: State, seen: Seen) -> Tensor:
     return seen.signals[SPREAD]
 
 
-def learn_range(seen: Seen) -> State:
+def learn_range(graphs: GraphSet) -> State:
     """Return the log size of the largest graph, and which kinds of nodes occur."""
-    largest = seen.statistics[:, 0].amax()[None]
-    return {"largest": largest} | ({} if seen.kinds is None else {"kinds": seen.kinds.any(0)})
+    largest = graphs.sizes.max().double().log()[None]
+    kinds = node_kinds(graphs.node.get("x"), torch.zeros(int(graphs.node_ptr[-1]), dtype=torch.long), 1)
+    return {"largest": largest} | ({} if kinds is None else {"kinds": kinds[0]})
 
 
 def beyond(state: State, seen: Seen) -> Tensor:

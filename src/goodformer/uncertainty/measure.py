@@ -49,7 +49,8 @@ def measure_run(
     graphs["train"] = sample(graphs["train"])
     seen = {split: observe(method, graphs[split]) for split in SPLITS if split in graphs}
     if save:
-        Uncertainty.learn(benchmark.task, seen["train"], seen["id_val"], alpha=alpha).save(folder, file.sha256)
+        fitted = Uncertainty.learn(benchmark.task, seen["train"], seen["id_val"], alpha=alpha)
+        fitted.within(benchmark.splits["train"]).save(folder, file.sha256)
     return {
         "kind": KIND,
         **identity(run.config, benchmark),

@@ -91,19 +91,24 @@ def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: 
         None if embedding is None else plain(embedding),
         {name: plain(value) for name, value in prediction.signals.items()},
         batch.y.cpu() if "y" in batch else None,
-        node_kinds(batch),
+        node_kinds(batch.x if "x" in batch else None, batch.batch, batch.num_graphs),
     )
 
 
-def node_kinds(batch: Batch) -> Tensor | None:
+def node_kinds(x: Tensor | None, graph: Tensor, graphs: int) -> Tensor | None:
     """Return whether each graph has a node of each kind, (B, KINDS); None if the nodes have no codes.
 
     The kind is the first code of a node, for molecules the element.
+
+    Args:
+        x: Node features (N, F).
+        graph: Graph of each node (N,).
+        graphs: Number of graphs B.
     """
-    if "x" not in batch or batch.x.is_floating_point() or batch.x.dim() != 2:
+    if x is None or x.is_floating_point() or x.dim() != 2:
         return None
-    found = torch.zeros(batch.num_graphs, KINDS, dtype=torch.bool)
-    found[batch.batch.cpu(), batch.x[:, 0].cpu().clamp(0, KINDS - 1)] = True
+    found = torch.zeros(graphs, KINDS, dtype=torch.bool)
+    found[graph.cpu(), x[:, 0].cpu().clamp(0, KINDS - 1)] = True
     return found
 
 

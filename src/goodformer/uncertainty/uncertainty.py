@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -85,7 +85,7 @@ class Uncertainty:
 
         Args:
             method: A trained method.
-            train: Training graphs, or a `sample` of them; not read unless the score is fitted to training graphs.
+            train: Training graphs, or a `sample` of them.
             id_val: Held-out graphs distributed like the training graphs, with labels where there are any.
             score: Domain score, one of `DOMAIN_SCORES`.
             alpha: Share of usual graphs that may be flagged as outside the domain.
@@ -94,7 +94,11 @@ class Uncertainty:
         check_validation(id_val)
         seen = observe(method, id_val, chosen.embeds)
         learnt = observe(method, train, chosen.embeds) if chosen.trains else seen
-        return cls.learn(method.task, learnt, seen, score, alpha)
+        return cls.learn(method.task, learnt, seen, score, alpha).within(train)
+
+    def within(self, graphs: GraphSet) -> Self:
+        """Return the same, where much larger graphs than these and other kinds of nodes are outside the domain."""
+        return replace(self, state={**self.state, **learn_range(graphs)})
 
     @classmethod
     def learn(cls, task: Task, train: Seen, id_val: Seen, score: str = DEFAULT, alpha: float = 0.05) -> Self:
@@ -102,7 +106,7 @@ class Uncertainty:
         chosen = _check(score, alpha)
         if score not in (there := available(id_val, task)):
             raise InputError(f"this method has no domain score {score}; choose one of {', '.join(there)}.")
-        learnt = chosen.learn(task, train if chosen.trains else id_val) | learn_range(train)
+        learnt = chosen.learn(task, train if chosen.trains else id_val)
         state = {name: value.contiguous() for name, value in learnt.items()}  # the layout that loading gives
         unusual = _rankable(chosen.measure(task, state, id_val))
         reference = unusual.sort().values

@@ -590,3 +590,21 @@ def test_dates_with_words_quarters_and_short_years_have_an_order(dates: list[str
     times = [measure(one) for one in dates]
     assert times == sorted(times)
     assert len(set(times)) == 3
+
+
+# Environments ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_source_is_an_environment_and_neighbouring_numbers_are_merged() -> None:
+    names = [f"assay {number:02d}" for number in range(15) for _ in range(20)]
+    split = column(names)
+    env, count = split.envs()
+    inside = split.part <= 2
+    assert count == len(split.domain[inside].unique()) > 10
+    pairs = set(zip(split.domain[inside].tolist(), env[inside].tolist(), strict=True))
+    assert len(pairs) == count  # one environment per assay
+    assert column([str(number) for number in range(15) for _ in range(20)]).envs()[1] == 10
+
+
+def test_sources_with_few_rows_are_merged() -> None:
+    assert column([f"assay {number:02d}" for number in range(60) for _ in range(5)]).envs()[1] == 10

@@ -35,7 +35,7 @@ from goodformer.errors import InputError
 from goodformer.settings import Computed
 from goodformer.spec import SPLITS, Features, FeatureSpec
 
-VERSION = 4
+VERSION = 5
 """Increased when the same file yields different graphs or splits."""
 LISTED = 5
 """Number of rejected rows that notes list."""

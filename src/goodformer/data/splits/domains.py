@@ -9,7 +9,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,12 @@ class Domains:
     Attributes:
         number: Number of each graph's domain, -1 if unknown (G,).
         names: Name of each domain (D).
+        sources: Whether domains have no order, such as assays or laboratories, so that neighbours are not alike.
     """
 
     number: Ints
     names: tuple[str, ...]
+    sources: bool = False
 
 
 def by_scaffold(collection: Collection, seed: int = 0) -> Domains:
@@ -86,7 +88,7 @@ def by_column(name: str, collection: Collection, columns: Columns | None, seed: 
     """
     values = column_words(name, collection, columns)
     measure = order_of(name, filter(None, values)).measure
-    return _commonest_first(values, seed) if measure is None else _ascending(values, measure)
+    return replace(_commonest_first(values, seed), sources=True) if measure is None else _ascending(values, measure)
 
 
 def column_note(name: str, collection: Collection, columns: Columns | None) -> str:

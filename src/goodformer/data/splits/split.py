@@ -119,8 +119,8 @@ class Split:
     def envs(self) -> tuple[Tensor, int]:
         """Return environments of the train, id_val and id_test rows from 0, 0 elsewhere (R,); and their number.
 
-        By default they are the domains, neighbouring ones merged into at most ten: methods compare risks between
-        environments, which is meaningless for a scaffold with a single molecule.
+        Unless the split names them, they are the domains, neighbouring ones merged into at most ten: methods compare
+        risks between environments, which is meaningless for a scaffold with a single molecule.
         """
         inside = (self.part >= TRAIN) & (self.part <= ID_TEST)  # (R,)
         group = _joined(self.domain[inside]) if self.env is None else self.env[inside]

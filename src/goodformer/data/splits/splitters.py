@@ -266,6 +266,10 @@ def _cut_val(request: Request, train: Tensor, how: str) -> Ints:
     return SPLITTERS[name](inner).part[request.collection.rows[train]].numpy()
 
 
+SOURCE_ROWS = 10
+"""Rows that sources must have on average in training for each to be an environment of its own."""
+
+
 def _by_domains(request: Request, domains: Domains, by: str) -> Split:
     """Assign the first domains to train, the next to val, the last to test; draw id_val and id_test from train."""
     known = np.flatnonzero(domains.number >= 0)
@@ -281,7 +285,11 @@ def _by_domains(request: Request, domains: Domains, by: str) -> Split:
     _leave(inner, dict(zip((ID_VAL, ID_TEST), request.inside, strict=True)), len(inner), y, twin, draws)
     part = np.full(len(domains.number), -1)
     part[known] = inner
-    return _of_rows(request.collection, part, np.maximum(domains.number, 0), domains.names, by)
+    split = _of_rows(request.collection, part, np.maximum(domains.number, 0), domains.names, by)
+    trained = number[inner == TRAIN]
+    if domains.sources and len(trained) >= SOURCE_ROWS * len(np.unique(trained)):
+        return replace(split, env=split.domain)  # each source is an environment
+    return split
 
 
 def _twins(collection: Collection) -> Ints:
