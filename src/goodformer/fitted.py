@@ -379,11 +379,14 @@ class FittedModel:
             raise InputError("the graphs have no labels; attach y to every graph, or use predict.")
         return evaluate(self.as_trained(deepcopy(self.method)), ready, batch_size)
 
-    def fit_uncertainty(self, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
+    def fit_uncertainty(
+        self, train: Sequence[Any] | GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05
+    ) -> Self:
         """Fit calibration, domain score and conformal sets or intervals to held-out graphs, see `Uncertainty.fit`."""
         check_validation(id_val)
-        ready = self.prepare(sample(train)), self.prepare(id_val)
-        self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha).within(train)
+        every = train if isinstance(train, GraphSet) else self._set_of(train)
+        ready = self.prepare(sample(every)), self.prepare(id_val)
+        self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha).within(every)
         return self
 
     def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:
