@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from scipy.sparse import csr_matrix, vstack
 from torch import Tensor
@@ -15,11 +14,11 @@ from torch import Tensor
 from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.methods.base import ALL_TASKS, Method, Prediction, mean_loss, predicted_direction
+from goodformer.methods.left_out import FOLDS, Array
 from goodformer.models.base import GraphModel
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Task
 
-Array = NDArray[Any]
 Sharing = Annotated[
     float | None,
     Field(
@@ -30,8 +29,6 @@ Sharing = Annotated[
 ]
 SHARES = (0.0, 0.5, 0.9)
 """Shares of the environment's mean in a label that cross-validation chooses from."""
-FEWEST_ENVIRONMENTS = 5
-"""Training environments below which nothing is chosen on left-out environments."""
 
 
 class CountMethod(Method):
@@ -94,15 +91,14 @@ class CountMethod(Method):
     def shares(self, targets: Sequence[Array], env: Array) -> tuple[float, ...]:
         """Return the shares to choose from, given labels (G,) of each target and environments (G,).
 
-        Labels of a target from fewer than `FEWEST_ENVIRONMENTS` cannot be judged on left-out ones, nor can classes
-        be averaged.
+        Labels from fewer environments than folds cannot be judged on left-out ones, and classes have no mean.
         """
         if self.sharing is not None:
             return (self.sharing,)
         if self.task.kind == "multiclass":
             return SHARES[:1]
         fewest = min(len(np.unique(env[~np.isnan(target)])) for target in targets)
-        return SHARES if fewest >= FEWEST_ENVIRONMENTS else SHARES[:1]
+        return SHARES if fewest >= FOLDS else SHARES[:1]
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C)."""

@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from goodformer.errors import InputError
-from goodformer.methods.counts import Array, CountMethod, Sharing, class_weights, shared
-from goodformer.methods.left_out import best_value
+from goodformer.methods.counts import CountMethod, Sharing, class_weights, shared
+from goodformer.methods.left_out import Array, best_value
 from goodformer.models.base import GraphModel
 from goodformer.nn.trees import Trees
 from goodformer.spec import Task

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from goodformer.methods.counts import Array
 from goodformer.spec import Task
+
+Array = NDArray[Any]
 
 Value = TypeVar("Value")
 Fit = Callable[[Value, Any, Array, Array, float], Callable[[Any], Array]]
