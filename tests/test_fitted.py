@@ -303,6 +303,24 @@ def test_saving_an_old_folder_again_keeps_its_content(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (FITTED / name).read_bytes()
 
 
+def test_saving_that_fails_keeps_the_model_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training rows of the new model must not replace those of the old one before its weights do."""
+    model = FittedModel.load(FITTED)
+    assert model.uncertainty is not None
+    rows = collect(["CCO", "CCN", "c1ccccc1"])
+    model.remember(rows, torch.tensor([0.0, 1.0, 0.0])).save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("goodformer.fitted.save_weights", full)
+    with pytest.raises(OSError, match="No space"):
+        model.remember(rows.subset(torch.tensor([0])), torch.tensor([0.0, 1.0, 0.0])).save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert FittedModel.load(tmp_path).training is not None
+
+
 def test_one_list_of_classes_for_all_targets_is_read(tmp_path: Path) -> None:
     """The format of the first fitted models."""
     old = Path(shutil.copytree(FITTED, tmp_path / "old"))

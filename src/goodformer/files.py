@@ -64,6 +64,26 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
+def locked(path: Path, target: Path) -> Iterator[None]:
+    """Hold a lock file while a file or folder is written; raise an error if another process holds it."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    with writing(target):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            other = "folder" if target.is_dir() else "file"
+            raise InputError(f"another process is writing {target}; wait for it, or choose another {other}.") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # before it is released: afterwards it may be the file of another process
+            path.unlink(missing_ok=True)
+        lock.release()
+
+
+@contextmanager
 def replacing(folder: Path, ours: Collection[str]) -> Iterator[Path]:
     """Yield an empty folder inside ``folder``; what is written there replaces the files ``ours`` of it together.
 
@@ -73,28 +93,20 @@ def replacing(folder: Path, ours: Collection[str]) -> Iterator[Path]:
         folder: The folder; it is created if it does not exist.
         ours: Names of files; those that are not written again are removed.
     """
-    from filelock import FileLock, Timeout
-
     make_folder(folder)
-    new, lock = folder / NEXT, FileLock(folder / ".lock")
-    with writing(folder):
+    new = folder / NEXT
+    with locked(folder / ".lock", folder):
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(f"another process is writing {folder}; wait for it, or choose another folder.") from None
-    try:
-        with writing(folder):
-            shutil.rmtree(new, ignore_errors=True)
-            new.mkdir()
-        yield new
-        gone = [name for name in ours if not (new / name).exists()]
-        write_json(new / READY, gone)
-        settle(folder)
-    finally:
-        if not (new / READY).is_file():
-            shutil.rmtree(new, ignore_errors=True)
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
+            with writing(folder):
+                shutil.rmtree(new, ignore_errors=True)
+                new.mkdir()
+            yield new
+            gone = [name for name in ours if not (new / name).exists()]
+            write_json(new / READY, gone)
+            settle(folder)
+        finally:
+            if not (new / READY).is_file():
+                shutil.rmtree(new, ignore_errors=True)
 
 
 def settle(folder: Path) -> None:

@@ -231,24 +231,24 @@ class FittedModel:
         The SMILES column and the class names are written for models with uncertainty, that is, for those that were
         fitted to a user's data.
         """
-        place = Path(folder)
-        if self.uncertainty:
-            meaning: dict[str, Any] = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
-            meaning |= {} if self.standardise == "none" else {"standardise": self.standardise}
-            meaning |= {} if self.reader == 1 else {"reader": self.reader}
-            meaning |= {} if self.attributes is None else {"attributes": asdict(self.attributes)}
-            (place / TRAINING).unlink(missing_ok=True)  # of an earlier model
-            if self.training is not None:
-                files.make_folder(place)
-                meaning["training"] = self.training.save(place)
-            self.file = self.file.model_copy(update={"about": {**self.file.about, MEANING: meaning}})
+        place, about = Path(folder), self.file.about
         state = self.method.state_dict()
         stored = {name: value.to(self._types[name]) for name, value in state.items()}
-        with files.replacing(place, (MODEL, WEIGHTS, *DERIVED)) as new:
-            self.file = save_weights(new, self.file, stored)
+        with files.replacing(place, (MODEL, WEIGHTS, TRAINING, *DERIVED)) as new:
+            if self.uncertainty:
+                about = {**about, MEANING: self._described(new)}
+            self.file = save_weights(new, self.file.model_copy(update={"about": about}), stored)
             if self.uncertainty:
                 self.uncertainty.save(new, self.file.sha256)
         return place
+
+    def _described(self, folder: Path) -> dict[str, Any]:
+        """Return what inputs and outputs mean, and write the training rows into a folder."""
+        meaning: dict[str, Any] = {"smiles": self.smiles, "classes": self.classes, "kind": self.label_kind}
+        meaning |= {} if self.standardise == "none" else {"standardise": self.standardise}
+        meaning |= {} if self.reader == 1 else {"reader": self.reader}
+        meaning |= {} if self.attributes is None else {"attributes": asdict(self.attributes)}
+        return meaning | ({} if self.training is None else {"training": self.training.save(folder)})
 
     def without_data(self) -> FittedModel:
         """Return this model without its training rows and without the name of its data file; it predicts the same."""

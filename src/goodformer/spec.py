@@ -22,6 +22,8 @@ UNKNOWN_SHIFT = {**SPLIT_NAMES, "val": "validation", "test": "test"}
 """The same for a user's file if nobody knows whether validation and test shift, or if they do not."""
 SPLITS = tuple(SPLIT_NAMES)
 """The keys of the splits: ``id_*`` are distributed like ``train``, ``val`` and ``test`` are shifted."""
+ANSWER_PREFIX = "goodformer_"
+"""Begins the names of all answer columns in a table if the user's columns have one of their plain names."""
 
 METRIC_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC", "rmse": "RMSE"}
 """The metrics of tasks and their names in tables and progress lines."""

@@ -8,6 +8,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from goodformer.apply import predict
@@ -121,6 +122,15 @@ def test_a_wrong_input_leaves_nothing_behind(model: FittedModel, tmp_path: Path)
     with pytest.raises(InputError, match="has 4 fields"):
         predict_file(model, data, tmp_path / "out.csv", size=8)
     assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
+def test_a_column_has_one_type_whatever_its_first_rows_are(tmp_path: Path) -> None:
+    with Part(tmp_path / "out.parquet", {}) as part:
+        part.write({"dose": [1] * 5000, "n": [1] * 5000}, {})
+        part.write({"dose": [2.5], "n": [2]}, {})
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert list(map(str, table.schema.types)) == ["double", "int64"]
+    assert table["dose"].to_pylist()[-2:] == [1.0, 2.5]
 
 
 def test_two_predictions_do_not_write_one_file(tmp_path: Path) -> None:

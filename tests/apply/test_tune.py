@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,21 @@ def test_a_diverging_trial_is_pruned(search: room.Search, tmp_path: Path, monkey
     report = room.tune(search, tmp_path, 2, told.append)
     assert (report["trials"], report["pruned"], report["best"]) == (2, 2, [])
     assert told[0] == "trial 1: diverged"
+
+
+def test_a_search_does_not_go_on_with_other_data(
+    search: room.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "objective", parabola)
+    path = Path(shutil.copy(search.source.path, tmp_path / "mine.csv"))
+    search = replace(search, source=replace(search.source, path=path))
+    room.tune(search, tmp_path / "tuned", 1)
+    before = len(room.loaded(search.source).splits["train"])
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *rows, *rows]) + "\n")
+    assert len(room.loaded(search.source).splits["train"]) > before
+    with pytest.raises(InputError, match="data have changed"):
+        room.tune(search, tmp_path / "tuned", 2)
 
 
 def test_another_task_and_a_damaged_study_are_refused(

@@ -236,9 +236,10 @@ def test_an_interrupt_says_that_the_run_goes_on(command: Command, monkeypatch: p
         raise KeyboardInterrupt
 
     monkeypatch.setattr("goodformer.engine.run.train", interrupted)
-    answer = command("train", "good-motif", "--method", "erm", *TINY)
-    assert answer.code == cli.INTERRUPTED == 130
-    assert "epoch" in answer.err
+    for before in ((), ("--data-dir", ".")):
+        answer = command(*before, "train", "good-motif", "--method", "erm", *TINY)
+        assert answer.code == cli.INTERRUPTED == 130
+        assert "epoch" in answer.err
 
 
 def test_our_own_errors_keep_their_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

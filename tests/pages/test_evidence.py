@@ -83,3 +83,14 @@ def test_answers_are_found_whatever_the_columns_are_called(tmp_path: Path) -> No
     assert found.ends == [None, ([1.0, None], [2.5, None])]
     assert found.outside == [True, None]
     assert found.problems == {1: "bad"}
+
+
+def test_columns_of_the_user_are_no_answers(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text(
+        "smiles,set,lower,upper,spread,verdict,predicted,domain_score,problem\nC,train,1,2,3,fine,1.5,0.5,\n"
+    )
+    found = Answers.read(path, [{"name": "y", "classes": []}])
+    assert found.own == ["smiles", "set", "lower", "upper", "spread", "verdict"]
+    assert (found.sets, found.ends, found.spread, found.verdicts) == (None, [None], None, None)
+    assert found.domain_score == [0.5]

@@ -180,6 +180,8 @@ def test_several_models_need_a_name(two: Site) -> None:
         ("/predict", {"content": b"C" * (2**20 + 1), "headers": TEXT}, 413, "1 MB"),
         ("/predict", {"json": {"smiles": ["C"]}, "headers": {"host": "evil.example"}}, 421, "evil.example"),
         ("/predict", {"json": {"smiles": ["C"]}, "headers": {"origin": "http://evil.example"}}, 403, "web pages"),
+        ("/predict", {"json": {"smiles": ["C"]}, "headers": {"origin": "http://["}}, 400, "Origin"),
+        ("/predict", {"json": {"smiles": ["C"]}, "headers": {"host": "[::1"}}, 400, "Host"),
         ("/nowhere", {"json": {}}, 404, "openapi"),
         ("/static/..%2fapp.py", {"json": {}}, 404, "openapi"),
     ],

@@ -11,6 +11,7 @@ import torch
 
 import goodformer as gf
 from goodformer import cli
+from goodformer.data.benchmark import Benchmark
 from goodformer.data.splits.split import Split
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
@@ -113,6 +114,18 @@ def test_what_is_there_is_measured() -> None:
     row = outside["scores"]["neighbours"]["test"]
     assert (row["auroc"], row["fpr95"]) == (None, None)  # nothing to tell it from
     assert row["outside"] > 0.95
+
+
+def test_much_larger_graphs_are_outside_as_in_predictions(benchmark: Benchmark) -> None:
+    splits = {name: split_by_hand(seed) for seed, name in enumerate(("train", "id_val", "test"))}
+    splits["test"].statistics[:, 0] = 20.0  # the log of the number of nodes
+    train = benchmark.splits["train"]
+    shares = [
+        [row["test"]["outside"] for row in measure.measure(Task(), splits, train=one)["scores"].values()]
+        for one in (train, None)
+    ]
+    assert set(shares[0]) == {1.0}
+    assert min(shares[1]) < 1.0
 
 
 @pytest.fixture(scope="module")

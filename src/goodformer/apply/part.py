@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
 from goodformer import files
-from goodformer.data.readers.rows import APPENDED, Rows, RowWriter, appended
+from goodformer.data.readers.rows import APPENDED, PARQUET, Rows, RowWriter, appended, value_kinds
 from goodformer.data.readers.text import chunks
 from goodformer.errors import CannotWrite, InputError
 
@@ -43,7 +41,7 @@ class Part:
     def __init__(self, out: str | Path, same: Mapping[str, Any]) -> None:
         self.out, self.same = Path(out), json.loads(json.dumps(same))
         self.path, self.state = (self.out.with_name(f"{self.out.name}{end}") for end in (".part", ".part.json"))
-        self._lock = FileLock(self.out.with_name(f"{self.out.name}.part.lock"))
+        self._held = ExitStack()
         self.rows, self.notes = 0, {}  # type: int, dict[str, Any]
         self.discarded = 0
         self._columns: list[str] = []
@@ -53,12 +51,7 @@ class Part:
         RowWriter(self.out, ())  # refuses other suffixes
 
     def __enter__(self) -> Self:
-        with files.writing(self.out):
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout:
-                busy = f"another process is writing {self.out}; wait for it, or choose another file."
-                raise InputError(busy) from None
+        self._held.enter_context(files.locked(self.out.with_name(f"{self.out.name}.part.lock"), self.out))
         found = self._earlier()
         if found is None:
             self._read, self._hash = 0, hashlib.sha256()
@@ -108,7 +101,7 @@ class Part:
         return self._writer
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
+        with self._held:
             if kind is None and self.rows:
                 self._finish()
             elif self._writer is not None:
@@ -116,10 +109,6 @@ class Part:
             if kind is None or (issubclass(kind, InputError) and not issubclass(kind, CannotWrite)):
                 for path in (self.path, self.state):
                     path.unlink(missing_ok=True)
-        finally:
-            self._lock.release()
-            with suppress(OSError):
-                Path(self._lock.lock_file).unlink(missing_ok=True)
 
     def _finish(self) -> None:
         """Move the rows to the output."""
@@ -128,6 +117,16 @@ class Part:
             if self.out.suffix.lower() in APPENDED:
                 files.move(self.path, self.out)
                 return
-            with self.path.open(encoding="utf-8") as lines, RowWriter(self.out, self._columns) as writer:
-                for some in chunks(map(json.loads, lines), COPIED):
-                    writer.write({name: [row[name] for row in some] for name in self._columns})
+            kinds: dict[str, set[type]] = {name: set() for name in self._columns}
+            for columns in self._blocks() if self.out.suffix.lower() == PARQUET else ():
+                for name, values in columns.items():
+                    kinds[name] |= value_kinds(values)
+            with RowWriter(self.out, self._columns, kinds) as writer:
+                for columns in self._blocks():
+                    writer.write(columns)
+
+    def _blocks(self) -> Iterator[dict[str, list[Any]]]:
+        """Read the JSON lines of the part in blocks of columns."""
+        with self.path.open(encoding="utf-8") as lines:
+            for some in chunks(map(json.loads, lines), COPIED):
+                yield {name: [row[name] for row in some] for name in self._columns}

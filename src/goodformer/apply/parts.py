@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from goodformer import files
-from goodformer.apply.predict import BLOCK, LISTED, Answers, Further, Watch, _same, fresh_names, notes_on
+from goodformer.apply.predict import BLOCK, LISTED, Answers, Further, Watch, answers_key, fresh_names, notes_on
 from goodformer.data.readers.collection import Columns, known_column
 from goodformer.data.readers.rows import PARQUET, molecule_block, parquet_types, read_rows, retype_empty
 from goodformer.data.readers.source import form_of
@@ -133,7 +131,7 @@ def predict_parts(
                 number, total = number + 1, total + len(texts)
 
     types = parquet_types(place) if form == PARQUET else {}
-    same = {**_same(model, path, level, smiles, BLOCK), **more.settings, "part": size}
+    same = {**answers_key(model, path, level, smiles, BLOCK), **more.settings, "part": size}
     with _opened(folder, same) as done:
         finished = continued = sum(counts["rows"] for counts in done.values())
         for number, content, counts in each(Predictor(model, column, level, suffix, types, more), parts()):
@@ -160,7 +158,7 @@ def predict_parts(
         "continued": continued,
         "rows_per_second": round((total - continued) / max(seconds, 1e-9), 1),
         "failure": f"no row could be read: {reason}." if unreadable == total else None,
-        "notes": notes_on(model, path, smiles),
+        "notes": notes_on(model, path, smiles, level),
         "out": str(out),
     }
 
@@ -183,14 +181,7 @@ def _opened(folder: Path, same: dict[str, Any]) -> Iterator[dict[int, dict[str, 
     if not (folder / ABOUT).is_file() and folder.is_dir() and any(one.name != LOCK for one in folder.iterdir()):
         raise InputError(f"the folder {folder} holds other files; name a file or a new folder for the answers.")
     files.make_folder(folder)
-    lock = FileLock(folder / LOCK)
-    with files.writing(folder):
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            busy = f"another process is predicting into {folder}; wait for it, or choose another folder."
-            raise InputError(busy) from None
-    try:
+    with files.locked(folder / LOCK, folder):
         files.sweep(folder)
         if not (folder / ABOUT).is_file():
             files.write_json(folder / ABOUT, about)
@@ -209,7 +200,3 @@ def _opened(folder: Path, same: dict[str, Any]) -> Iterator[dict[int, dict[str, 
                     done[number] = counts
         files.write_lines(folder / DONE, [files.sealed({"part": number, **one}) for number, one in done.items()])
         yield done
-    finally:
-        with suppress(OSError):
-            (folder / LOCK).unlink(missing_ok=True)
-        lock.release()

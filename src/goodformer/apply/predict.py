@@ -24,6 +24,7 @@ from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
+from goodformer.spec import ANSWER_PREFIX
 from goodformer.uncertainty.conformal import conformal_rank
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ BLOCK = 1024
 LISTED = 20
 """Unreadable rows that a report lists."""
 PROBLEM, STANDARDISED, PREDICTED = "problem", "standardised", "predicted"
-TAKEN = "goodformer_"
-"""Begins the names of answers if one of their plain names is taken."""
 LINE = re.compile(r"\bline \d+\b")
 """Occurs in the reason if a line of JSON is a graph but does not fit the model."""
 OLD_READER = (
@@ -85,7 +84,7 @@ def predict_file(
     files.check_replaceable(out, holds_answers, overwrite)
     start = time.perf_counter()
     more = Further(model, neighbours, explain)
-    same = {**_same(model, path, level, smiles, size), **more.settings}
+    same = {**answers_key(model, path, level, smiles, size), **more.settings}
     with Part(out, same) as part, Answers(model, out, level, part) as answers:
         continued = answers.rows
         if watch and continued:
@@ -106,13 +105,15 @@ def predict_file(
         if form_of(path) == ".jsonl" and model.molecular and LINE.search(reason):
             reason = f"{path} contains graphs, but the model was trained on molecules; give SMILES or an SDF file"
         failure = f"no row could be read: {reason}."
-    notes = [*notes_on(model, path, smiles), *without_threshold(model, level)]
+    notes = notes_on(model, path, smiles, level)
     if part.discarded:
         notes.append(f"{part.discarded:,} rows of another, stopped command for {out} were discarded.")
     return {**report, **more.facts, "failure": failure, "notes": notes, "out": str(out)}
 
 
-def _same(model: FittedModel, path: str | Path, level: float | None, smiles: str | None, size: int) -> dict[str, Any]:
+def answers_key(
+    model: FittedModel, path: str | Path, level: float | None, smiles: str | None, size: int
+) -> dict[str, Any]:
     """Return what decides the answers: a call with the same continues a stopped one."""
     place = Path(path)
     facts = place.stat() if place.exists() else None
@@ -343,7 +344,7 @@ def holds_answers(path: Path, *more: str) -> bool:
     """Return whether a table ends with the columns of answers, among them ``more``; see `block_answers`."""
     names = written_columns(path) or [""]
     prefix = names[-1].removesuffix(PROBLEM)
-    if names[-1] != prefix + PROBLEM or prefix.replace(TAKEN, ""):
+    if names[-1] != prefix + PROBLEM or prefix.replace(ANSWER_PREFIX, ""):
         return False
     own = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
     return any(name.endswith(PREDICTED) for name in own) and set(more) <= set(own)
@@ -381,11 +382,12 @@ def model_blocks(model: FittedModel, path: str | Path, smiles: str | None, size:
     return read_blocks(path, smiles or model.smiles or "smiles", size, model.features, model.standardise, skip)
 
 
-def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None) -> list[str]:
-    """Return sentences on how a file was read and on limits of the model's uncertainty."""
+def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None, level: float | None = None) -> list[str]:
+    """Return sentences on how a file was read and on limits of the model's uncertainty, or of its sets of a level."""
     read = reading_notes(path, smiles or model.smiles or "smiles")
     old = model.molecular and model.uncertainty is not None and model.reader < 2
-    return [*read, *([OLD_READER] if old else []), *(model.uncertainty.notes if model.uncertainty else ())]
+    limits = model.uncertainty.notes if model.uncertainty else ()
+    return [*read, *([OLD_READER] if old else []), *limits, *without_threshold(model, level)]
 
 
 def without_threshold(model: FittedModel, level: float | None) -> list[str]:
@@ -411,5 +413,5 @@ def fresh_names(wanted: Sequence[str], taken: Sequence[str] | dict[str, Any]) ->
     """Return names for new columns; all get a prefix, repeatedly, while one of them is taken by an input column."""
     names = list(wanted)
     while set(taken) & set(names):
-        names = [f"{TAKEN}{name}" for name in names]
+        names = [f"{ANSWER_PREFIX}{name}" for name in names]
     return names

@@ -22,6 +22,7 @@ from goodformer.apply.fit import OwnFile, Recipe, check_splits, configure_fit
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.config.search import Range, lines_of, search_space, value_of, write_preset
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.digest import FILE, digest
 from goodformer.data.readers.values import counted
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
@@ -98,9 +99,15 @@ class Search:
         return space
 
 
-@lru_cache(maxsize=1)
 def loaded(source: OwnFile) -> Benchmark:
-    """Return the data of a search, read once per process."""
+    """Return the data of a search, read once per process as long as its files do not change."""
+    given = Path(source.split.removeprefix(FILE)) if source.split.startswith(FILE) else None
+    paths = [path for path in (source.path, source.val, source.test, given) if path is not None and path.exists()]
+    return _loaded(source, tuple(map(digest, paths)))
+
+
+@lru_cache(maxsize=1)
+def _loaded(source: OwnFile, digests: tuple[str, ...]) -> Benchmark:
     return source.load().benchmark()
 
 
@@ -197,14 +204,14 @@ def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
         raise InputError("the search needs Optuna; install it with: pip install 'goodformer[tune]'.") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     metric = loaded(search.source).task.metric
-    preset = search.config().preset
-    task = {**search.source.dataset, "method": search.method, "model": search.model, "preset": preset}
+    config = search.config()  # its data set has the digests of the files
+    task = {**config.dataset, "method": search.method, "model": search.model, "preset": config.preset}
     task = json.loads(json.dumps({**task, "set": list(search.overrides), "seed": search.seed}))
     journal = Journal(path)
     try:
         study = optuna.create_study(
             storage=optuna.storages.JournalStorage(journal),
-            pruner=optuna.pruners.MedianPruner(STARTUP, max(search.config().training.epochs // 10, 1)),
+            pruner=optuna.pruners.MedianPruner(STARTUP, max(config.training.epochs // 10, 1)),
             study_name=NAME,
             direction="minimize" if metric in LOWER_IS_BETTER else "maximize",
             load_if_exists=True,
@@ -216,10 +223,15 @@ def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
         raise InputError(f"{path} is damaged; {ADVICE}.") from None
     if known is None:
         study.set_user_attr("task", known := task)
-    if known != task:
-        other = ", ".join(sorted(name for name in task if known.get(name) != task[name]))
+    other = sorted(name for name in task if known.get(name, task[name]) != task[name])
+    if other and all(name.endswith("sha256") for name in other):
         raise InputError(
-            f"{path.parent} holds a search with other settings ({other}); choose another folder, or repeat its command."
+            f"the data have changed since the search in {path.parent} began; choose another folder for a new search."
+        )
+    if other:
+        raise InputError(
+            f"{path.parent} holds a search with other settings ({', '.join(other)}); choose another folder, or repeat "
+            "its command."
         )
     return study, journal
 

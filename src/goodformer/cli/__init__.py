@@ -141,7 +141,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:  # any other error is a fault of the program and keeps its traceback
         return _refuse(str(error))
     if code == INTERRUPTED:
-        said = next((word for word in arguments or sys.argv[1:] if not word.startswith("-")), "")
+        commands = {one.name for one in app.registered_commands}
+        said = next((word for word in arguments or sys.argv[1:] if word in commands), "")
         rest = "; the same command continues from the last finished epoch, if there is one."
         typer.echo(f"stopped{rest if said in TRAINING else '.'}", err=True)
     return int(code or 0)

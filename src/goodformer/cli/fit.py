@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
 from goodformer.cli import options, output
-from goodformer.errors import InputError, check_name
+from goodformer.errors import InputError
 from goodformer.spec import RANDOM
 
 
@@ -31,13 +31,7 @@ def command(
     val: options.ValFile = None,
     test: options.TestFile = None,
     standardise: options.Standardise = "none",
-    task: Annotated[
-        str,
-        typer.Option(
-            help="Kind of target: classification, regression (measured values), or auto: numbers with decimals or more "
-            "than 20 different numbers are measured values."
-        ),
-    ] = "auto",
+    task: options.TaskKind = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
     method: Annotated[
         str,
@@ -99,13 +93,12 @@ def command(
         watch(f"reading {data} ...")
         from goodformer.apply.fit import OwnFile, Recipe, fit_file
         from goodformer.config.run import Hardware
-        from goodformer.data.readers.labels import TaskChoice
 
         if preset and preset_file:
             raise InputError("--preset and --preset-file exclude each other; give one of them.")
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        check_name("task", task, get_args(TaskChoice))
-        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise, cast(TaskChoice, task))
+        kind = options.task_choice(task)
+        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise, kind)
         hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
         shown: list[str] = []
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from goodformer.cli.output import Format
+from goodformer.errors import check_name
+
+if TYPE_CHECKING:
+    from goodformer.data.readers.labels import TaskChoice
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder of the runs.")]
@@ -29,6 +33,14 @@ Standardise = Annotated[
 ]
 Smiles = Annotated[str, typer.Option(help="Column with the SMILES, in a table of molecules; case does not matter.")]
 SmilesAsTrained = Annotated[str | None, typer.Option(help="Column with the SMILES; default: as in training.")]
+TaskKind = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        help="Kind of target: classification, regression (measured values), or auto: numbers with decimals or more "
+        "than 20 different numbers are measured values.",
+    ),
+]
 Model = Annotated[str | None, typer.Option(help="Model; default: the one the method was published with.")]
 Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
@@ -83,6 +95,14 @@ FormatOption = Annotated[
 def record_sources(given: list[Path] | None) -> list[Path]:
     """Return the files and folders of records: those given, else the folder ``results`` if it exists."""
     return given or ([RESULTS] if RESULTS.is_dir() else [])
+
+
+def task_choice(task: str) -> TaskChoice:
+    """Return the kind of target that --task names."""
+    from goodformer.data.readers import labels
+
+    check_name("task", task, get_args(labels.TaskChoice))
+    return cast("TaskChoice", task)
 
 
 def limit_threads(threads: int) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
 from goodformer.cli import options, output
-from goodformer.errors import check_name
 
 
 def command(
@@ -27,9 +26,7 @@ def command(
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="Column of the label; repeat it for several targets.")
     ] = None,
-    task: Annotated[
-        str, typer.Option(help="What the target is: classification, regression, or auto, which decides by its values.")
-    ] = "auto",
+    task: options.TaskKind = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of random choices.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the split.")] = Path("split.json"),
     picture: Annotated[
@@ -50,10 +47,8 @@ def command(
     """
     with output.working():
         from goodformer.apply.split import split_file
-        from goodformer.data.readers.labels import TaskChoice
 
-        check_name("task", task, get_args(TaskChoice))
-        choice = cast(TaskChoice, task)
+        choice = options.task_choice(task)
         report = split_file(data, smiles, target or [], by, seed, out, picture, val, test, standardise, choice)
     output.document(report) if as_json else _show(report)
 

@@ -24,6 +24,7 @@ def command(
     val: options.ValFile = None,
     test: options.TestFile = None,
     standardise: options.Standardise = "none",
+    task: options.TaskKind = "auto",
     trials: Annotated[int, typer.Option(min=1, help="Finished trials of the whole search.")] = 30,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the search.")] = Path("tuned"),
     method: Annotated[str, typer.Option(help="Method; see goodformer methods.")] = "goodformer",
@@ -73,7 +74,8 @@ def command(
         from goodformer.config.run import Hardware
 
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise)
+        kind = options.task_choice(task)
+        source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise, kind)
         hardware = Hardware(accelerator=device, threads=threads, progress=False, test_epochs=False)
         search = Search(source, method, model, preset, tuple(given), seed, hardware=hardware)
         report = tune(search, out, trials, watch, spread)
@@ -81,6 +83,7 @@ def command(
     again += [word for name, file in (("--val", val), ("--test", test)) if file for word in (name, str(file))]
     again += ["--split", split] if split != "auto" else []
     again += ["--standardise", standardise] if standardise != "none" else []
+    again += ["--task", task] if task != "auto" else []
     again += ["--seed", str(seed)] if seed else []
     words = ["goodformer", "fit", str(data), *(word for name in target for word in ("--target", name)), *again]
     next_step = shlex.join([*words, "--preset-file", f"{out}/best.yaml", "--runs", f"{out}/runs"])

@@ -363,9 +363,11 @@ def merge_lines(
         The number of lines in the file.
     """
     files.make_folder(path.parent)
-    # The lock lies elsewhere: beside a file that is under version control it would be in the way.
+    # The lock lies elsewhere: beside a file that is under version control it would be in the way. Its name has the
+    # user's number, because one user may not open the lock of another.
+    user = os.getuid() if hasattr(os, "getuid") else 0
     name = hashlib.sha256(os.fsencode(files.real(path))).hexdigest()[:16]
-    with FileLock(Path(tempfile.gettempdir()) / f"goodformer-{name}.lock"):
+    with FileLock(Path(tempfile.gettempdir()) / f"goodformer-{user}-{name}.lock"):
         old = files.read_lines(path, "choose another file to add records to")
         check(path, old)
         lines = {key(line): line for line in (*old, *rows)}

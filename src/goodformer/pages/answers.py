@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part, Seen
 from goodformer.pages.page import PART_COLOURS, figure
+from goodformer.spec import ANSWER_PREFIX
 
 NEW = "new"
 """Colour variable of the rows of the file."""
@@ -35,8 +37,6 @@ CHECKED, SAME, FEW = 32, 1e-3, 0.25
 """Rows that are predicted again, the largest difference by rounding, and the share of rows that may differ more."""
 LISTED = 50
 """Unreadable rows that are listed."""
-PREFIX = "goodformer_"
-"""Begins the names of answers whose plain names the file already had; see `goodformer.apply.predict`."""
 MANY, SOME = 0.3, 0.1
 """Shares of rows outside the domain from which a page warns strongly, and at all."""
 Columns = Mapping[str, list[Any]]
@@ -108,11 +108,13 @@ class Answers:
 
     @classmethod
     def read(cls, path: Path, targets: Sequence[Mapping[str, Any]]) -> Answers:
-        """Find the columns of answers in a file; raise an error if a target has none."""
-        columns = read_columns(path)
+        """Find the columns of answers, which follow the user's; raise an error if a target has none."""
+        every = read_columns(path)
         prefix = ""
-        while f"{prefix}{PREFIX}problem" in columns:
-            prefix += PREFIX
+        while f"{prefix}{ANSWER_PREFIX}problem" in every:
+            prefix += ANSWER_PREFIX
+        first = f"{prefix}{targets[0]['name']}_predicted" if len(targets) > 1 else f"{prefix}predicted"
+        columns = dict(dropwhile(lambda column: column[0] != first, every.items()))
         taken, predicted, shares, ends = [f"{prefix}problem"], [], [], []  # type: list[str], list[Any], list[Any], list[Any]
         for target in targets:
             start = f"{prefix}{target['name']}_" if len(targets) > 1 else prefix
@@ -142,9 +144,9 @@ class Answers:
         problem = columns.get(f"{prefix}problem", [])
         named_row = re.compile(rf"{re.escape(prefix)}neighbour_\d+_\w+")  # the page names the nearest row itself
         return cls(
-            columns,
+            every,
             len(predicted[0]),
-            [name for name in columns if name not in taken and not named_row.fullmatch(name)],
+            [name for name in every if name not in taken and not named_row.fullmatch(name)],
             predicted,
             shares,
             ends,

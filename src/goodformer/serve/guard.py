@@ -112,11 +112,15 @@ class Guard:
     def _refused(self, scope: MutableMapping[str, Any]) -> Refused | None:
         """Return why a request is refused by its head: a wrong host, origin or token."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        origin = headers.get("origin")
+        try:
+            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+            place = None if origin is None else urlsplit(origin).netloc
+        except ValueError:
+            return Refused(400, "the header Host or Origin is no address; send a valid one.")
         if host not in self.hosts and not _is_address(host):
             return Refused(421, f"{host!r} is not a host name of this server; use its address.")
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and place != headers.get("host"):
             return Refused(403, "requests of other web pages are refused; open the page of this server.")
         path = scope["path"]
         if self.token is None or path in OPEN or path.startswith(OPEN[-1]):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
-from goodformer.apply.predict import block_answers, fresh_names
+from goodformer.apply.predict import block_answers, fresh_names, without_threshold
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.rows import Block
 from goodformer.draw.molecules import formula
@@ -94,7 +94,7 @@ class Job(ABC):
             "answer": names,
             "columns": {name: list(map(_finite, values)) for name, values in {**self._input, **answer}.items()},
             "molecules": self._molecules if self.model.molecular else None,
-            "notes": self.rows.notes,
+            "notes": [*self.rows.notes, *without_threshold(self.model, self.level)],
             **self.extra(),
         }
         with suppress(InvalidStateError):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from goodformer.data import load_benchmark
+from goodformer.data.graphs import GraphSet
 from goodformer.engine.record import identity, provenance
 from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
@@ -57,17 +58,24 @@ def measure_run(
         "weights": weights,
         "epochs": len(run.epochs),
         "graphs": {split: len(seen[split]) if split in seen else 0 for split in SPLITS},
-        **measure(benchmark.task, seen, alpha, level),
+        **measure(benchmark.task, seen, alpha, level, benchmark.splits["train"]),
         **provenance(),
     }
 
 
-def measure(task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: float = LEVEL) -> dict[str, Any]:
-    """Return the measurements of `measure_run` from computed outputs; ``train`` and ``id_val`` are required."""
+def measure(
+    task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: float = LEVEL, train: GraphSet | None = None
+) -> dict[str, Any]:
+    """Return the measurements of `measure_run` from computed outputs; ``train`` and ``id_val`` are required.
+
+    With all training graphs, much larger graphs and other kinds of nodes are outside, as in predictions.
+    """
     fitted = {
         name: Uncertainty.learn(task, seen["train"], seen["id_val"], name, alpha)
         for name in available(seen["id_val"], task)
     }
+    if train is not None:
+        fitted = {name: one.within(train) for name, one in fitted.items()}
     default = fitted[DEFAULT]  # calibration and sets do not depend on the domain score
     measured = {split: seen[split] for split in MEASURED if split in seen}
     labelled = {split: part for split, part in measured.items() if part.y is not None}

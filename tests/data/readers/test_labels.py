@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodformer.data.readers.labels import TaskChoice, labelled, read_labels
+from goodformer.data.readers.labels import TaskChoice, labelled, read_known, read_labels
 from goodformer.errors import InputError
 from goodformer.spec import Task
 
@@ -208,3 +208,14 @@ def test_many_entries_that_are_no_numbers_and_mixed_commas_are_named_as_such() -
         read_labels({"y": [*numbers, *limits]})
     with pytest.raises(InputError, match=r"9 numbers .* comma.*'0,5'"):
         read_labels({"y": [*numbers, *(f"{number},5" for number in range(9))]})
+
+
+def test_labels_of_further_rows_match_classes_however_a_number_is_written() -> None:
+    known = read_known(
+        {"y": ["1", "0.0", None, "yes"], "z": ["No", "yes", "no", None]},
+        {"y": ("0.0", "1.0", "yes"), "z": ("no", "yes")},
+    )
+    assert codes(known[:, 0]) == [1, 0, None, 2]
+    assert codes(known[:, 1]) == [0, 1, 0, None]
+    with pytest.raises(InputError, match="'2'"):
+        read_known({"y": ["2"]}, {"y": ("0.0", "1.0")})

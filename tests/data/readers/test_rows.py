@@ -23,7 +23,15 @@ from torch_geometric.io import read_tu_data
 from torch_geometric.utils import to_networkx
 
 from goodformer.data.molecule import FEATURES, featurise
-from goodformer.data.readers.rows import Block, RowWriter, join, read_blocks, read_collection, reading_notes
+from goodformer.data.readers.rows import (
+    Block,
+    RowWriter,
+    join,
+    read_blocks,
+    read_collection,
+    reading_notes,
+    value_kinds,
+)
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.splitters import make_split
 from goodformer.errors import InputError
@@ -264,6 +272,21 @@ def test_types_survive_from_file_to_file(tmp_path: Path) -> None:
     again = pq.read_table(tmp_path / "b.parquet")
     assert again.to_pydict() == table.to_pydict()
     assert again.schema.types == table.schema.types
+
+
+def test_numbers_are_never_rounded_to_the_type_of_earlier_blocks(tmp_path: Path) -> None:
+    blocks = [[1, None], [2.5, 2**60 + 1]]
+
+    def write(kinds: dict[str, set[type]] | None) -> None:
+        with RowWriter(tmp_path / "a.parquet", ["dose"], kinds) as writer:
+            for block in blocks:
+                writer.write({"dose": block})
+
+    with pytest.raises(InputError, match="'dose'"):
+        write(None)
+    assert not (tmp_path / "a.parquet").exists()
+    write({"dose": value_kinds([*blocks[0], *blocks[1]])})
+    assert pq.read_table(tmp_path / "a.parquet").to_pydict() == {"dose": [1.0, None, 2.5, float(2**60)]}
 
 
 def test_whole_numbers_that_are_too_large_are_text(tmp_path: Path) -> None:

@@ -168,7 +168,8 @@ def read_known(columns: Mapping[str, Column], classes: Classes) -> Tensor:
             points = [_with_point(word) for word in words] if _decimal_commas(words) else words
             found.append([math.nan if number is None else number for number in _numbers(name, points)])
             continue
-        codes = {one.casefold(): float(place) for place, one in enumerate(names)}
+        # From Python a class may be called 0.0, which is 0 in a file.
+        codes = {(_value(one) or one).casefold(): float(place) for place, one in enumerate(names)}
         other = sorted({word for word in words if word is not None and word.casefold() not in codes})
         if other:
             raise InputError(

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
@@ -52,6 +53,8 @@ WHOLE = 2**20
 """Rows per block when a whole file is read, so that its molecules are cached together."""
 MOST_WAITING = 64
 """Blocks of a Parquet file that wait until all columns have a type; an empty column then becomes text."""
+HELD: Mapping[str, set[type]] = {"bool": {bool}, "int64": {int}, "double": {int, float}}
+"""Kinds of values that a column of a Parquet type holds; text holds all."""
 
 
 @dataclass(frozen=True)
@@ -439,16 +442,21 @@ class RowWriter:
     Numbers stay numbers if the format has them. None and numbers that are not finite become an empty field or null. The
     file appears only when the writer closes without an error.
 
+    Args:
+        path: The file.
+        columns: Names of its columns.
+        kinds: The `value_kinds` of every column, for Parquet; by default its first values decide.
+
     Example:
         with RowWriter("out.csv", ["name", "score"]) as writer:
             writer.write({"name": ["a", "b"], "score": [0.5, None]})
     """
 
-    def __init__(self, path: str | Path, columns: Sequence[str]) -> None:
+    def __init__(self, path: str | Path, columns: Sequence[str], kinds: Mapping[str, set[type]] | None = None) -> None:
         self.path, self.columns = Path(path), list(columns)
         formats: dict[str, Callable[[Path, list[str], str], _Format]] = {
             **dict.fromkeys(DELIMITERS, _TextFormat),
-            PARQUET: _ParquetFormat,
+            PARQUET: partial(_ParquetFormat, kinds=kinds),
             ".json": _JsonFormat,
             ".jsonl": _JsonFormat,
         }
@@ -531,50 +539,61 @@ class _JsonFormat:
 
 
 class _ParquetFormat:
-    """Parquet with one row group per block; the first values of a column that are not None decide its type."""
+    """Parquet with one row group per block. Unless kinds are given, the first values of a column decide its type."""
 
-    def __init__(self, path: Path, columns: list[str], suffix: str) -> None:
-        self._path, self._columns = path, columns
+    def __init__(
+        self, path: Path, columns: list[str], suffix: str, kinds: Mapping[str, set[type]] | None = None
+    ) -> None:
+        self._path, self._columns, self._given = path, columns, kinds is not None
+        self._kinds = {name: set((kinds or {}).get(name, ())) for name in columns}
         self._waiting: list[Mapping[str, Sequence[Any]]] = []
         self._writer: Any = None
         path.open("wb").close()
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._waiting.append(columns)
+        if self._writer is None and not self._given:
+            for name in self._columns:
+                self._kinds[name] |= value_kinds(columns[name])
         # Blocks wait until every column has a value that shows its type, up to a limit.
-        if self._writer is not None or len(self._waiting) > MOST_WAITING or all(map(self._values, self._columns)):
+        ready = self._writer is not None or self._given or all(self._kinds.values())
+        if ready or len(self._waiting) > MOST_WAITING:
             self._flush()
-
-    def _values(self, name: str) -> list[Any]:
-        """Return the values of a column in the waiting blocks that are not None."""
-        return [value for block in self._waiting for value in block[name] if value is not None]
 
     def _flush(self) -> None:
         import pyarrow as pa  # type: ignore[import-untyped]
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
         if self._writer is None:
-            schema = pa.schema([(name, self._type(name)) for name in self._columns])
+            schema = pa.schema([(name, _parquet_type(kinds)) for name, kinds in self._kinds.items()])
             self._writer = pq.ParquetWriter(self._path, schema)
         for block in self._waiting:
             arrays = [_array(block[field.name], field) for field in self._writer.schema]
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._writer.schema))
         self._waiting = []
 
-    def _type(self, name: str) -> Any:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        values = self._values(name)
-        kinds = set(map(type, values))
-        if kinds == {bool}:
-            return pa.bool_()
-        if kinds == {int}:
-            return pa.int64() if all(-(2**63) <= value < 2**63 for value in values) else pa.string()
-        return pa.float64() if kinds and kinds <= {int, float} else pa.string()
-
     def close(self) -> None:
         self._flush()
         self._writer.close()
+
+
+def value_kinds(values: Iterable[Any]) -> set[type]:
+    """Return which of bool, int, float and str the values are that are not None; integers beyond 64 bits are str."""
+
+    def kind(value: Any) -> type:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return str
+        return type(value) if type(value) in (bool, int, float) else str
+
+    return {kind(value) for value in values if value is not None}
+
+
+def _parquet_type(kinds: set[type]) -> Any:
+    """Return the type of a column that has values of these kinds."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    fitting = (name for name, held in HELD.items() if kinds and kinds <= held)
+    return pa.type_for_alias(next(fitting, "string"))
 
 
 def _opened_at(path: Path, at: int) -> IO[str]:
@@ -593,10 +612,10 @@ def _array(values: Sequence[Any], field: Any) -> Any:
         return pa.array(
             [value if value is None or isinstance(value, str) else str(value) for value in values], pa.string()
         )
-    try:
-        return pa.array([_finite(value) for value in values], field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise InputError(f"column {field.name!r} changes its type from {field.type}; write a .csv file.") from None
+    if not value_kinds(values) <= HELD[str(field.type)]:
+        raise InputError(f"column {field.name!r} changes its type from {field.type}; write a .csv file.")
+    convert = float if pa.types.is_floating(field.type) else lambda value: value  # pyarrow refuses large integers
+    return pa.array([None if value is None else _finite(convert(value)) for value in values], field.type)
 
 
 def _finite(value: Any) -> Any:
