@@ -137,7 +137,8 @@ def complete(shift: Shift, names: Sequence[str], runs: Path) -> None:
         benchmark = benchmark or shift.benchmark()
         method, model, preset = split_member(name)
         config = configure(dict(shift.dataset), method, model, preset or "default", "full", 0, [])
-        config = config.model_copy(update={"dataset": {"name": "memory", "shift": shift.name}})  # no run of the suite
+        own = {"name": "memory", "fingerprint": predictions.fingerprint(benchmark.splits["train"])}
+        config = config.model_copy(update={"dataset": own})  # else it would have the id of a run of the suite
         run = train(config, runs / shift.name, Hardware(test_epochs=False, progress=False), benchmark)
         assert run.summary is not None
         found = predictions.read(run.folder / PREDICTED, run.summary["predictions"]["sha256"])

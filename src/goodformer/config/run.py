@@ -62,6 +62,13 @@ class TrainingConfig(Checked):
         "uniform",
         description="Graphs of an epoch: each once, or classes equally often (balanced), rare ones repeated.",
     )
+    teacher_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of each binary label that a random forest predicts for the training graph, out of bag; "
+        "other labels stay as they are.",
+    )
     optimizer: Literal["adam", "adamw"] = Field(
         "adam", description="Optimiser: adam (weight decay in the gradient) or adamw (decoupled from it)."
     )

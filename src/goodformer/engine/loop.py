@@ -26,6 +26,7 @@ from goodformer.engine.memory import keep_freed_memory
 from goodformer.engine.processes import run_processes
 from goodformer.engine.progress import Progress, TensorBoard
 from goodformer.engine.seeds import derive_seed, set_seed
+from goodformer.engine.teacher import TAUGHT
 from goodformer.engine.training import Training, TrainingDiverged
 from goodformer.errors import InputError
 from goodformer.methods.base import Method
@@ -143,6 +144,8 @@ def train_epoch(
             group["lr"] = state.rate(step, len(batches))
         batch = graphs.batch(indices)
         batch = batch if fabric.device.type == "cpu" else batch.to(fabric.device, non_blocking=True)
+        if TAUGHT in batch:
+            batch.y = batch.taught
         terms = method.loss(batch, epoch)
         if meter.steps == 0:
             check_terms(terms, state.method)

@@ -15,6 +15,7 @@ from goodformer.engine.processes import node_rank
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Run
+from goodformer.engine.teacher import taught
 from goodformer.engine.training import AfterEpoch, Training
 from goodformer.engine.weights import MemberFile, ModelFile, load_weights
 from goodformer.errors import InputError
@@ -87,7 +88,7 @@ def _assist(run: Run, config: RunConfig, hardware: Hardware, given: Benchmark | 
     benchmark = given or load_benchmark(**config.dataset)
     method, file = build_method(config, benchmark)
     _check_nodes(method, file, hardware)
-    ready = benchmark.with_encodings(method.encodings)
+    ready = taught(config, benchmark.with_encodings(method.encodings), method, hardware.threads)
     fit(Training(config, ready, method, file, run.folder, SPLITS if hardware.test_epochs else WATCHED), hardware)
 
 
@@ -120,6 +121,7 @@ def _complete(
         else:
             from goodformer.engine.loop import fit  # Lightning takes a second to import
 
+            training.benchmark = taught(config, ready, method, hardware.threads)
             fit(training, hardware)
         if not training.resume():
             raise InputError(f"{run.folder} was removed while it was being trained; train it again.")

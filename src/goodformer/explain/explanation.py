@@ -18,7 +18,6 @@ from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
 from goodformer.explain.subgraph import Size, Undirected, score_edges, shades
 from goodformer.explain.symmetry import even_scores
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.methods.counts import CountMethod
 
 
 @dataclass(frozen=True)
@@ -192,9 +191,8 @@ def kind_of_scores(model: FittedModel, source: str) -> str:
     """Return ``post-hoc``, ``own``, ``contributions`` (of fingerprints), or ``mixed`` (a blend that has both)."""
     if source != "own":
         return source
-    parts = list(getattr(model.method, "parts", [model.method]))  # the members of a blend
-    shares = sum(isinstance(part, CountMethod) for part in parts)
-    return "own" if not shares else "contributions" if shares == len(parts) else "mixed"
+    shares = {member.scores_are_shares for member in model.method.members}
+    return "mixed" if len(shares) > 1 else "contributions" if shares == {True} else "own"
 
 
 def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:

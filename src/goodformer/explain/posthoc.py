@@ -27,7 +27,6 @@ from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError, check_name
 from goodformer.explain.subgraph import Undirected
 from goodformer.methods.base import Method
-from goodformer.methods.forest import Forest
 from goodformer.spec import REGRESSION, Task
 
 Odds = Callable[[Tensor], Tensor]
@@ -195,9 +194,10 @@ def _explainer(method: Method, algorithm: str) -> Explainer:
             f"method {type(method).__name__} has neither edge scores nor weighted logits; "
             "implement one of them, or choose another method."
         )
-    if algorithm != "occlusion" and any(isinstance(one, Forest) for one in getattr(method, "parts", [method])):
+    steep = [type(one).__name__ for one in method.members if not one.differentiable]
+    if steep and algorithm != "occlusion":
         raise InputError(
-            f"a forest has no gradient, which {algorithm} needs; use occlusion or the method's own scores."
+            f"method {steep[0]} has no gradient, which {algorithm} needs; use occlusion or the method's own scores."
         )
     kinds = {"multiclass": "multiclass_classification", "binary": "binary_classification", REGRESSION: "regression"}
     return Explainer(

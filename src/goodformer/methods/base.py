@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -48,17 +48,28 @@ class Method(nn.Module):
         tasks: Kinds of tasks that it supports; see `goodformer.spec.Task`.
         at_once: Whether `fit` replaces training by gradients; such a run has one epoch.
         seedless: Whether seeds give the same model, but for the sample of graphs that chooses a setting.
+        differentiable: Whether logits have a gradient by the weights of edges, see `weighted_logits`.
+        soft_labels: Whether the loss accepts binary labels between 0 and 1.
+        scores_are_shares: Whether edge scores are shares of the prediction, as those of fingerprints are.
     """
 
     in_words: str = ""
     tasks: ClassVar[frozenset[str]] = CLASSES
     at_once: ClassVar[bool] = False
     seedless: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = True
+    soft_labels: ClassVar[bool] = True
+    scores_are_shares: ClassVar[bool] = False
 
     def __init__(self, model: GraphModel, task: Task) -> None:
         super().__init__()
         self.model = model
         self.task = task
+
+    @property
+    def members(self) -> Sequence[Method]:
+        """The methods that predict together; by default this one."""
+        return (self,)
 
     @property
     def encodings(self) -> tuple[str, ...]:

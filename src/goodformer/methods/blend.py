@@ -143,37 +143,38 @@ class Blend(Method):
     @property
     def encodings(self) -> tuple[str, ...]:
         """Encodings of all members."""
-        return tuple(dict.fromkeys(text for part in self._members for text in part.encodings))
+        return tuple(dict.fromkeys(text for part in self.members for text in part.encodings))
 
     @property
-    def _members(self) -> list[Method]:
+    def members(self) -> list[Method]:
+        """The methods that predict together."""
         return [cast(Method, part) for part in self.parts]
 
     @property
     def weighs_edges(self) -> bool:
         """Whether all members implement `weighted_logits`."""
-        return all(part.weighs_edges for part in self._members)
+        return all(part.weighs_edges for part in self.members)
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, C) of the weighted mean of the members' probabilities."""
-        return self.mix([part(batch) for part in self._members])
+        return self.mix([part(batch) for part in self.members])
 
     def weighted_logits(self, batch: Batch, edge_weight: Tensor) -> Tensor:
         """Logits (B, C) of the same mean with ``edge_weight`` (E,) in every member."""
-        return self.mix([part.weighted_logits(batch, edge_weight) for part in self._members])
+        return self.mix([part.weighted_logits(batch, edge_weight) for part in self.members])
 
     def edge_scores(self, batch: Batch) -> Tensor | None:
         """Return the weighted mean of the members' standardised scores (E,), None if a member can have none."""
-        return self._mean_scores(batch, [part.edge_scores(batch) for part in self._members])
+        return self._mean_scores(batch, [part.edge_scores(batch) for part in self.members])
 
     def predict(self, batch: Batch) -> Prediction:
         """Return logits, edge scores, embeddings and signals of all members, each from one pass."""
-        found = [part.predict(batch) for part in self._members]
+        found = [part.predict(batch) for part in self.members]
         return self._joined(found, self._mean_scores(batch, [one.edge_scores for one in found]))
 
     def outputs(self, batch: Batch) -> Prediction:
         """Return the same without edge scores."""
-        return self._joined([part.outputs(batch) for part in self._members], None)
+        return self._joined([part.outputs(batch) for part in self.members], None)
 
     def _joined(self, found: Sequence[Prediction], scores: Tensor | None) -> Prediction:
         """Return one prediction from those of all members."""
@@ -193,14 +194,14 @@ class Blend(Method):
     def loss(self, batch: Batch, epoch: int) -> dict[str, Tensor]:
         """Return the members' own terms, averaged; members are trained one by one, not by this sum."""
         terms: dict[str, Tensor] = {}
-        for part in self._members:
+        for part in self.members:
             for name, term in part.loss(batch, epoch).items():
                 terms[name] = terms.get(name, term.new_zeros(())) + term / len(self.parts)
         return terms
 
     def trainable(self, epoch: int) -> Iterable[nn.Parameter]:
         """Return the parameters that the members update."""
-        return [parameter for part in self._members for parameter in part.trainable(epoch)]
+        return [parameter for part in self.members for parameter in part.trainable(epoch)]
 
     @property
     def combination(self) -> Combination:
@@ -238,11 +239,11 @@ class Blend(Method):
 
         Members without scores are scored by `edge_gradients`.
         """
-        lacking = [part for part, one in zip(self._members, scores, strict=True) if one is None]
+        lacking = [part for part, one in zip(self.members, scores, strict=True) if one is None]
         if len(lacking) == len(scores) or any(not part.weighs_edges for part in lacking):
             return None
         known = [
-            edge_gradients(part, batch) if one is None else one for part, one in zip(self._members, scores, strict=True)
+            edge_gradients(part, batch) if one is None else one for part, one in zip(self.members, scores, strict=True)
         ]
         graph = batch.batch[batch.edge_index[0]]  # (E,)
         count = torch.bincount(graph, minlength=batch.num_graphs).clamp(min=1)

@@ -58,6 +58,7 @@ class CALPlus(Method):
     Paper silent on: the decay d; whether prototypes pass a gradient (they do not here).
     """
 
+    soft_labels = False
     in_words = (
         "Separates the invariant subgraph by attention and exchanges the rest between graphs; choose it if you suspect "
         "a shortcut in the data."

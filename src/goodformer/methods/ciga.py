@@ -60,6 +60,7 @@ class CIGA(Method):
     Paper silent on: several binary targets; L_con is then the mean over targets.
     """
 
+    soft_labels = False
     in_words = (
         "Selects a subgraph that is similar within a class and different between classes; choose it if each class has "
         "one typical part."

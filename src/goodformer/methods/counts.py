@@ -43,7 +43,7 @@ class CountMethod(Method):
     more than structure explains within one, such labels say more about new groups.
     """
 
-    at_once, tasks = True, ALL_TASKS
+    at_once, tasks, scores_are_shares = True, ALL_TASKS, True
     model: Fingerprint
 
     def __init__(self, model: GraphModel, task: Task, sharing: float | None) -> None:
@@ -71,13 +71,17 @@ class CountMethod(Method):
 
     def fit(self, batches: Iterable[Batch], seed: int, threads: int = 1) -> None:
         """Count the environments of all training graphs and learn from them."""
-        with torch.no_grad():
-            parts = [
-                (csr_matrix(self.model.counts(batch).cpu().numpy()), batch.y.cpu().numpy(), batch.env.cpu().numpy())
-                for batch in batches
-            ]
+        self.learn(*self.table(batches), seed, threads)
+
+    @torch.no_grad()
+    def table(self, batches: Iterable[Batch]) -> tuple[csr_matrix, Array, Array]:
+        """Return the counts (G, F), the labels and the environments (G,) of graphs."""
+        parts = [
+            (csr_matrix(self.model.counts(batch).cpu().numpy()), batch.y.cpu().numpy(), batch.env.cpu().numpy())
+            for batch in batches
+        ]
         counts, y, env = zip(*parts, strict=True)
-        self.learn(vstack(counts, "csr"), np.concatenate(y), np.concatenate(env), seed, threads)
+        return vstack(counts, "csr"), np.concatenate(y), np.concatenate(env)
 
     def targets(self, y: Array) -> list[Array]:
         """Return the labels (G,) of each target: classes, binary labels or standardised values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from pydantic import Field
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from goodformer.batch import Batch
 from goodformer.errors import InputError
 from goodformer.methods.counts import CountMethod, Sharing, class_weights, shared
 from goodformer.methods.left_out import Array, best_value
@@ -38,6 +39,7 @@ class Forest(CountMethod):
     Paper: Breiman, "Random Forests", 2001; on Morgan fingerprints: Svetnik et al., 2003.
     """
 
+    differentiable = False
     in_words = (
         "Grows a random forest on counts of substructures, quickly and without gradients; fit it first, because "
         "on small molecular data sets it often beats neural networks."
@@ -89,21 +91,7 @@ class Forest(CountMethod):
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Choose the size of leaves and the share of the environment in labels, if not given, and grow the trees."""
         rows, targets, grown = counts.toarray(), self.targets(y), []
-
-        def scorer(
-            choice: tuple[float, int], some: Array, labels: Array, groups: Array, more: float
-        ) -> Callable[[Array], Array]:
-            forest = self._grow(choice, some, labels, groups, min(self.trees, CHOICE_TREES), seed, threads)
-            if hasattr(forest, "predict_proba") and self.task.kind == "binary":
-                return lambda held: forest.predict_proba(held)[:, 1]
-            return forest.predict  # type: ignore[no-any-return]
-
-        def best(choices: list[tuple[float, int]], otherwise: tuple[float, int]) -> tuple[float, int]:
-            return best_value(choices, scorer, rows, targets, env, self.task, seed, otherwise)
-
-        shares, leaves = self.shares(targets, env), (self.min_leaf,) if self.min_leaf else LEAVES
-        chosen = best([(shares[0], leaf) for leaf in leaves], (shares[0], leaves[len(leaves) // 2]))
-        chosen = best([(share, chosen[1]) for share in shares], chosen)
+        chosen = self._choose(rows, targets, env, seed, threads)
         for place, target in enumerate(targets):
             known = np.flatnonzero(~np.isnan(target))
             if not len(known):
@@ -120,14 +108,59 @@ class Forest(CountMethod):
         joined["root"] = starts[:-1].astype(np.int32).reshape(-1, self.trees)
         self.grown.set({name: torch.from_numpy(value) for name, value in joined.items()})
 
+    def out_of_bag(self, batches: Iterable[Batch], seed: int, threads: int = 1) -> Array:
+        """Return what trees predict for the training graphs that they did not see: p of binary targets (G, T).
+
+        Graphs without a label, and targets with a single class, keep their labels.
+        """
+        counts, y, env = self.table(batches)
+        rows, targets = counts.toarray(), self.targets(y)
+        chosen, found = self._choose(rows, targets, env, seed, threads), np.array(y, dtype=float)
+        for place, target in enumerate(targets):
+            known = np.flatnonzero(~np.isnan(target))
+            if len(np.unique(target[known])) == 2:
+                grown = self._grow(
+                    chosen, rows[known], target[known], env[known], self.trees, seed + place, threads, True
+                )
+                p = grown.oob_prediction_ if hasattr(grown, "oob_prediction_") else grown.oob_decision_function_[:, 1]
+                found[known, place] = np.where(np.isnan(p), target[known], p)
+        return found
+
+    def _choose(self, rows: Array, targets: Sequence[Array], env: Array, seed: int, threads: int) -> tuple[float, int]:
+        """Return the share of the environment in labels and the size of leaves, as given or as left-out graphs say."""
+
+        def scorer(
+            choice: tuple[float, int], some: Array, labels: Array, groups: Array, more: float
+        ) -> Callable[[Array], Array]:
+            forest = self._grow(choice, some, labels, groups, min(self.trees, CHOICE_TREES), seed, threads)
+            if hasattr(forest, "predict_proba") and self.task.kind == "binary":
+                return lambda held: forest.predict_proba(held)[:, 1]
+            return forest.predict  # type: ignore[no-any-return]
+
+        def best(choices: list[tuple[float, int]], otherwise: tuple[float, int]) -> tuple[float, int]:
+            return best_value(choices, scorer, rows, targets, env, self.task, seed, otherwise)
+
+        shares, leaves = self.shares(targets, env), (self.min_leaf,) if self.min_leaf else LEAVES
+        chosen = best([(shares[0], leaf) for leaf in leaves], (shares[0], leaves[len(leaves) // 2]))
+        return best([(share, chosen[1]) for share in shares], chosen)
+
     def _grow(
-        self, choice: tuple[float, int], rows: Array, y: Array, env: Array, trees: int, seed: int, threads: int
+        self,
+        choice: tuple[float, int],
+        rows: Array,
+        y: Array,
+        env: Array,
+        trees: int,
+        seed: int,
+        threads: int,
+        out_of_bag: bool = False,
     ) -> Any:
         """Return scikit-learn's forest; one of values if labels are measured or shared."""
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
         share, min_leaf = choice
         settings: dict[str, Any] = {"min_samples_leaf": min_leaf, "n_jobs": threads, "random_state": seed % 2**32}
+        settings["oob_score"] = out_of_bag
         soft = shared(y, env, share) if share else y
         if self.task.measured:
             columns = VALUE_FEATURES if self.max_features is None else self.max_features

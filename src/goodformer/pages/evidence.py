@@ -35,6 +35,7 @@ from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import EVIDENCE, statistics
 from goodformer.spec import SPLIT_NAMES, SPLITS
 from goodformer.uncertainty.conformal import coverage
+from goodformer.uncertainty.intervals import interval_coverage
 
 Array = npt.NDArray[Any]
 
@@ -158,8 +159,8 @@ def gather(
         "names": dict(names),
         "grouped": grouped,
         "train_groups": training_groups(parts),
-        "scale": _scale(model)[1].tolist(),
-        "widths": model.uncertainty.difficulty.sentence if measured(model) and model.uncertainty else "",
+        "scale": _scale(model).tolist(),
+        "widths": model.uncertainty.difficulty.sentence if model.task.measured and model.uncertainty else "",
         "parts": tables,
         "shown": shown(model, seen, near, tables),
     }
@@ -268,12 +269,12 @@ def metrics(
         others: Logits (G, C) of each baseline, or measured values in `Task.units`.
     """
     counts, task, targets = statistics.resamples(labels), model.task, list(model.classes)
-    _, scale = _scale(model)
+    scale = _scale(model)
     sides = {"": None, **others}
     samples: dict[str, dict[str, list[Array]]] = {}
     for side, logits in sides.items():
         for place, y in enumerate(labels.T):
-            if measured(model):
+            if model.task.measured:
                 said = values_of(answer) if logits is None else logits * np.asarray(task.units)
                 found = statistics.number_metrics(y, said[:, place], counts)
             else:
@@ -313,11 +314,6 @@ def metrics(
     return rows
 
 
-def measured(model: FittedModel) -> bool:
-    """Return whether the targets are measured values, which have no classes."""
-    return not any(model.classes.values())
-
-
 def values_of(answer: Predictions) -> Array:
     """Return the predicted values of measured targets (G, T)."""
     assert answer.values is not None
@@ -325,11 +321,9 @@ def values_of(answer: Predictions) -> Array:
     return values
 
 
-def _scale(model: FittedModel) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each measured target in training (T,)."""
-    centre, scale = (getattr(model.task, name, ()) for name in ("centre", "scale"))
-    count = len(model.classes)
-    return np.array(centre or (0.0,) * count), np.array(scale or (1.0,) * count)
+def _scale(model: FittedModel) -> Array:
+    """Return the standard deviation of each measured target in training (T,); 1 for classes."""
+    return np.array(model.task.scale or (1.0,) * len(model.classes))
 
 
 def _mean(samples: Sequence[Array]) -> Array:
@@ -354,15 +348,16 @@ def _hits(kind: str, logits: Array, y: Array) -> Array:
 
 def intervals(model: FittedModel, answer: Predictions, level: float) -> Array | None:
     """Return the ends of the intervals of measured values (G, T, 2); None for a model without uncertainty."""
-    hardness = getattr(answer, "hardness", None)
-    if model.uncertainty is None or hardness is None:
+    if model.uncertainty is None or answer.hardness is None:
         return None
-    ends: Array = model.uncertainty.intervals(answer.logits, hardness, level).numpy()  # type: ignore[attr-defined]
+    ends: Array = model.uncertainty.intervals(answer.logits, answer.hardness, level).numpy()
     return ends
 
 
 def coverages(model: FittedModel, answer: Predictions, labels: Array) -> list[dict[str, Any]]:
     """Return coverage and mean size of conformal sets or intervals at several levels; none without uncertainty.
+
+    Widths of intervals are in the units of `goodformer.spec.Task.units`.
 
     Args:
         model: A fitted model.
@@ -371,17 +366,13 @@ def coverages(model: FittedModel, answer: Predictions, labels: Array) -> list[di
     """
     known, found = model.uncertainty, []
     for level in LEVELS if known is not None else ():
-        if measured(model):
-            ends = intervals(model, answer, level)
+        y = torch.from_numpy(labels)
+        if model.task.measured:
+            ends, units = intervals(model, answer, level), torch.tensor(model.task.units, dtype=torch.double)
             assert ends is not None
-            labelled = ~np.isnan(labels)
-            inside = (ends[..., 0] <= labels) & (labels <= ends[..., 1])
-            width = (ends[..., 1] - ends[..., 0])[labelled]
-            mean = statistics.plain(width.mean()) if len(width) else None
-            covered = statistics.plain(inside[labelled].mean()) if len(width) else None
-            found.append({"level": level, "coverage": covered, "size": mean})
+            held = interval_coverage(torch.from_numpy(ends) / units[:, None], y / units)
+            found.append({"level": level, "coverage": held["coverage"], "size": held["width"]})
         elif known is not None:
-            y = torch.from_numpy(labels)
             known_y = y[:, 0] if model.task.kind == "multiclass" else y
             found.append({"level": level, **coverage(model.task, known.sets(answer.logits, level), known_y)})
     return found
@@ -394,7 +385,7 @@ def columns(model: FittedModel, one: Seen, near: Array | None = None) -> dict[st
     measured values, ``ends`` has lower and upper end of the 90 % interval of each target.
     """
     answer, count = one.answer, len(one.y)
-    if measured(model):
+    if model.task.measured:
         said = values_of(answer)
         ends = intervals(model, answer, 0.9)
         answers = {
@@ -450,8 +441,8 @@ def shown(
     novel: list[tuple[float, float, str, int]] = []
     for name in held:
         one = seen[name]
-        if measured(model):  # the largest errors, in training standard deviations
-            wrong = np.nan_to_num(np.abs(values_of(one.answer) - one.y) / _scale(model)[1])
+        if model.task.measured:  # the largest errors, in training standard deviations
+            wrong = np.nan_to_num(np.abs(values_of(one.answer) - one.y) / _scale(model))
         else:
             wrong = np.where(_right(one.answer, one.y) == 0, class_shares(model, one.answer).max(-1), 0.0)  # (G, T)
         worst = wrong.max(1)

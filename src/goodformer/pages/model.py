@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from goodformer.config.presets import member_name
 from goodformer.config.run import LABELS
 from goodformer.data import load_benchmark
@@ -28,6 +30,7 @@ from goodformer.pages.evidence import Part
 from goodformer.pages.groups import SCAFFOLD
 from goodformer.pages.page import PART_COLOURS, figure
 from goodformer.spec import SPLIT_NAMES, split_names
+from goodformer.uncertainty.calibration import calibration_error
 
 HELD_OUT = ("test", "val", "id_test")
 """Parts that the model was not fitted to, the most telling first."""
@@ -393,7 +396,8 @@ def target_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
                 x, y = [one["p"] for one in bins], [one["share"] for one in bins]
                 low, high = [one["low"] for one in bins], [one["high"] for one in bins]
                 series.append(Series(found["names"][name], PART_COLOURS[name], x, y, low, high, labels))
-                notes.append(f"{found['names'][name]} {page.number(statistics.calibration_error(bins))}")
+                gap = calibration_error(torch.tensor(p), torch.tensor(happened))
+                notes.append(f"{found['names'][name]} {page.number(gap)}")
     said = f"predicted probability of {target['classes'][1]}" if binary else "probability of the predicted class"
     seen = f"observed share of {target['classes'][1]}" if binary else "share of right predictions"
     made = []

@@ -101,12 +101,6 @@ def calibration(p: Sequence[float], happened: Sequence[float]) -> list[dict[str,
     return found
 
 
-def calibration_error(bins: Sequence[Mapping[str, float]]) -> float | None:
-    """Return the mean gap between probability and observed share, weighted by rows."""
-    rows = sum(one["rows"] for one in bins)
-    return sum(abs(one["p"] - one["share"]) * one["rows"] for one in bins) / rows if rows else None
-
-
 def wilson(hits: int, count: int, z: float = 1.96) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share."""
     if not count:

@@ -185,9 +185,14 @@ def ece(task: Task, logits: Tensor, y: Tensor, bins: int = BINS) -> float:
     else:
         known = ~y.isnan()
         confidence, correct = p[known], y[known].double()
-    order = confidence.argsort(stable=True)
-    parts = zip(confidence[order].tensor_split(bins), correct[order].tensor_split(bins), strict=True)
-    return sum(abs(float(c.sum() - t.sum())) for c, t in parts) / max(len(confidence), 1)
+    return calibration_error(confidence, correct, bins)
+
+
+def calibration_error(p: Tensor, happened: Tensor, bins: int = BINS) -> float:
+    """Return the mean gap between probabilities (B,) and what happened (B,), in bins of equal mass."""
+    order = p.argsort(stable=True)
+    parts = zip(p[order].tensor_split(bins), happened[order].tensor_split(bins), strict=True)
+    return sum(abs(float(c.sum() - t.sum())) for c, t in parts) / max(len(p), 1)
 
 
 def brier(task: Task, logits: Tensor, y: Tensor) -> float:
