@@ -42,7 +42,7 @@ crash: $(STAMPS)/dev ## Kill commands, fill disks and flip bits; nothing may be 
 
 # --universal writes the files of all platforms; then each common platform must find a wheel of every package.
 COMPILE := $(BIN)/uv pip compile --quiet --no-python-downloads --no-annotate --excludes requirements/unlocked.txt
-PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin x86_64-pc-windows-msvc
+PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin
 lock: export MACOSX_DEPLOYMENT_TARGET = 14.0
 lock: $(STAMPS)/venv ## Write requirements/*.txt with hashes from requirements/*.in; needs the network.
 	$(PIP) install --quiet uv==$(UV)
