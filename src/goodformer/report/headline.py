@@ -161,7 +161,8 @@ def real_table(sources: Sequence[Path]) -> Table:
         if about is not None:
             cells = [Cell(NOT_RUN) if one is None else METRICS["ood_test"].cell([one]) for one in records]
             metric = "ROC-AUC" if about["metric"] == "rocauc" else "accuracy"
-            rows.append([Cell(title), Cell(metric), *cells, Cell.of(about["train_graphs"]), Cell.of(about["epochs"])])
+            facts = (Cell(f"{about['train_graphs']:,}"), Cell.of(about["epochs"]))
+            rows.append([Cell(title), Cell(metric), *cells, *facts])
     return Table(["", "metric, %", *RIVALS.values(), "training graphs", "epochs"], rows)
 
 

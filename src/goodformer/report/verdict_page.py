@@ -81,11 +81,18 @@ def summary(found: Sequence[Group]) -> Table:
 
 
 def in_short(sources: Sequence[Path]) -> str:
-    """Return one sentence with the number of claims that have each verdict."""
-    found = groups(Evidence.read(sources))
-    counts = Counter(finding.verdict for one in found for claim in one.claims for finding in claim.findings)
-    known = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
-    return f"Checks of the paper's claims so far: {', '.join(known)}; most lack full runs."
+    """Return one sentence with the number of claims that have each verdict, of training and of theory."""
+    found = [finding for one in groups(Evidence.read(sources)) for claim in one.claims for finding in claim.findings]
+    kinds = {
+        "results of training": Counter(one.verdict for one in found if one.version in VERSIONS),
+        "statements about any logits": Counter(one.verdict for one in found if one.version not in VERSIONS),
+    }
+    known = [
+        f"of the {what}, {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS if counts[verdict])}"
+        for what, counts in kinds.items()
+        if counts
+    ]
+    return f"Checks of the paper's claims so far: {'; '.join(known)}. Most lack full runs."
 
 
 def _version(name: str) -> str:

@@ -78,7 +78,7 @@ def good_hiv(
     graphs, mean nodes 26 / 27 / 26 / 25 / 20, largest 222 / 213 / 200 / 116 / 145. size: 26,162 / 4,112 / 4,112 /
     2,773 / 3,961 graphs, mean nodes 28 / 28 / 28 / 16 / 12, largest 214 / 200 / 222 / 16 / 14.
     """
-    smiles, y = _read(obtain(SOURCE))
+    smiles, y = read_rows(obtain(SOURCE))
     show = sys.stderr.isatty()
     made = featurise(smiles, progress=show)
     graphs, labels = made.graphs, y[made.rows]
@@ -98,7 +98,7 @@ def good_hiv(
     return Benchmark("good-hiv", domain, shift, splits, TASK, FEATURES, split.envs()[1], notes, recipe, names)
 
 
-def _read(path: Path) -> tuple[list[str], Tensor]:
+def read_rows(path: Path) -> tuple[list[str], Tensor]:
     """Return SMILES and labels (R,) of the file."""
     try:
         with path.open(newline="", encoding="utf-8") as file:

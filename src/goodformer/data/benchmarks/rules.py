@@ -155,7 +155,7 @@ def molecule_rules(
 
 def _build(path: Path, rule: str, graphs: int, seed: int) -> dict[str, Tensor]:
     """Return the chosen molecules with labels and truth, their split, and words about them."""
-    smiles, _ = hiv._read(path)
+    smiles, _ = hiv.read_rows(path)
     show, chosen = sys.stderr.isatty(), RULES[rule]
     made = featurise(smiles, progress=show)
     found = made.parsed.contain(tuple(GROUPS.values()), show)  # (R, P), of all groups: rules share the cached answer
