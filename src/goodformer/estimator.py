@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from goodformer import files
-from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark
+from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark, refit_rows, refitted
 from goodformer.config.run import Hardware
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
@@ -62,6 +62,8 @@ class GraphEstimator(BaseEstimator):
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
+        refit: Whether to fit forests and linear models again to all graphs in the end; networks, calibration and domain
+            score keep the held-out graphs apart.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
         validation: Share of the graphs in each held-out set.
         standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or
@@ -90,6 +92,7 @@ class GraphEstimator(BaseEstimator):
         settings: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         members: int | None = None,
+        refit: bool = True,
         split: str = "auto",
         validation: float = 0.1,
         standardise: str = "none",
@@ -100,7 +103,8 @@ class GraphEstimator(BaseEstimator):
         verbose: bool = False,
     ) -> None:
         self.method, self.model, self.preset, self.settings = method, model, preset, settings
-        self.epochs, self.members, self.split, self.validation = epochs, members, split, validation
+        self.epochs, self.members, self.refit = epochs, members, refit
+        self.split, self.validation = split, validation
         self.standardise, self.node_attributes, self.edge_attributes = standardise, node_attributes, edge_attributes
         self.random_state, self.device, self.verbose = random_state, device, verbose
 
@@ -148,12 +152,15 @@ class GraphEstimator(BaseEstimator):
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
+        used = refit_rows(split) if self.refit and fitted.refits else ("train",)
+        fitted = refitted(fitted, benchmark, used, seed) if len(used) > 1 else fitted
         fitted.smiles = None if collection.smiles is None else "smiles"
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
         fitted.attributes = collection.attributes
-        train = places_of(split, collection, labels.y)["train"]
-        self._set(fitted.remember(collection.subset(train), labels.y, 0))
+        places = places_of(split, collection, labels.y)
+        known = torch.cat([places[one] for one in used]).sort().values
+        self._set(fitted.remember(collection.subset(known), labels.y, 0))
         for note in () if fitted.uncertainty is None else fitted.uncertainty.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
         return self

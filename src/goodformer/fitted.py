@@ -21,6 +21,7 @@ from goodformer.data.hashes import hash_graphs
 from goodformer.data.readers.attributes import Attributes
 from goodformer.data.similarity import BITS
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
+from goodformer.engine.seeds import derive_seed
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, ModelFile, load_weights, save_weights
 from goodformer.errors import InputError
@@ -388,6 +389,27 @@ class FittedModel:
         ready = self.prepare(sample(every)), self.prepare(id_val)
         self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha).within(every)
         return self
+
+    @property
+    def refits(self) -> bool:
+        """Whether some of the methods that predict together can be fitted again quickly, see `refitted`."""
+        return any(member.at_once for member in self.method.members)
+
+    def refitted(self, graphs: GraphSet, seed: int = 0, threads: int = 1) -> FittedModel:
+        """Return the same model, its forests and linear models fitted again to these labelled graphs.
+
+        Networks stay, and with them embeddings and the domain score. Calibration and thresholds stay, too: they were
+        fitted for members that knew fewer graphs and erred more.
+        """
+        new = copy(self)
+        new.method = self.as_trained(deepcopy(self.method))
+        ready = self.prepare(graphs).in_precision(torch.float)
+        for number, member in enumerate(new.method.members):
+            if member.at_once:
+                batches = (ready.batch(chunk).to(self.method.device) for chunk in torch.arange(len(ready)).split(256))
+                member.fit(batches, derive_seed(seed, "refit", number), threads)
+        new.file = self.file.model_copy(update={"about": {**self.file.about, "refitted": len(graphs)}})
+        return new.to(self.method.device)
 
     def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:
         """Return how many labels the conformal sets or intervals hold on each split that nothing was fitted to."""

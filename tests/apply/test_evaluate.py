@@ -81,7 +81,7 @@ def test_measured_values_have_rmse_and_coverage(tmp_path: Path, capsys: pytest.C
 
 def test_rows_that_the_model_was_trained_on_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     smiles, labels = molecules()
-    model: Any = GraphClassifier("linear", split="random").fit(smiles, labels)
+    model: Any = GraphClassifier("linear", split="random", refit=False).fit(smiles, labels)
     model.save(tmp_path / "model")
     train = {smiles[row] for row in model.split_.rows("train").tolist()}
     assert "c1ccc(CC)cc1" in train
@@ -118,9 +118,11 @@ def test_graphs_that_the_model_was_trained_on_are_counted(x: list[list[float]] |
     lines = [line(nodes, more) for nodes in range(6, 30) for more in range(3)]
     (tmp_path / "old.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     source, recipe = OwnFile(tmp_path / "old.jsonl", ("label",), split="random"), Recipe("linear")
-    report = fit_file(
-        source, tmp_path / "model", recipe, runs=tmp_path / "runs", baseline=False, page=False, hardware=Hardware()
-    )
+    quick: Any = {"runs": tmp_path / "runs", "baseline": False, "page": False, "hardware": Hardware()}
+    fit_file(source, tmp_path / "all", recipe, **quick)
+    every = FittedModel.load(tmp_path / "all")
+    assert evaluate_file(every, tmp_path / "old.jsonl", size=20)["training_rows"] == len(lines)
+    report = fit_file(source, tmp_path / "model", recipe, refit=False, **quick)
     model = FittedModel.load(tmp_path / "model")
     assert evaluate_file(model, tmp_path / "old.jsonl", size=20)["training_rows"] == report["counts"]["train"]
     new = [lines[0], *(line(nodes, more) for nodes in range(40, 50) for more in range(2))]

@@ -114,14 +114,13 @@ def test_calibration_never_costs_likelihood_on_validation(seed: int) -> None:
 
 
 def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_allows() -> None:
-    """With equal margins the likeliest class gets (n + 1) / (n + 2), but never less than it had."""
+    """With equal margins the likeliest class gets (n + 1) / (n + 2), however sure or unsure the model was."""
     y = torch.arange(60) % 3
-    scaling, notes = calibration.calibrate(CLASSES, 0.01 * torch.eye(3)[y], y)
-    t = scaling.temperature
-    assert scaling.shift == ()
-    assert float((0.01 * torch.eye(3) / t).softmax(-1)[0, 0]) == pytest.approx(61 / 62, abs=1e-6)
-    assert len(notes) == 1
-    assert calibration.fit_temperature(CLASSES, 20.0 * torch.eye(3)[y], y) == 1.0
+    for margin in (0.01, 20.0):
+        scaling, notes = calibration.calibrate(CLASSES, margin * torch.eye(3)[y], y)
+        assert scaling.shift == ()
+        assert float(scaling(margin * torch.eye(3)).softmax(-1)[0, 0]) == pytest.approx(61 / 62, abs=1e-6)
+        assert len(notes) == 1
     targets = torch.stack((y, 1 - y), 1).clamp(0, 1).double()
     t = calibration.fit_temperature(TARGETS, 0.2 * (targets - 0.5), targets)
     assert 1 / (1 + math.exp(-0.1 / t)) == pytest.approx(121 / 122, abs=1e-6)

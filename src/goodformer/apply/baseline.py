@@ -11,6 +11,7 @@ from typing import Any
 from goodformer.config.presets import configure, member_name
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
+from goodformer.data.readers.values import counted
 from goodformer.engine.blend import member_run
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
@@ -81,6 +82,6 @@ def verdict(report: Mapping[str, Any]) -> str:
         return ""
     where = split_names(report["split"], report["given"])["val"]
     return (
-        f"the baseline {name} is better than {report['method']} on {where} "
-        f"({METRIC_NAMES[metric]} {other:.3f} against {own:.3f}); fit it with --method {name}."
+        f"the baseline {name} is better than {report['method']} on {where} ({METRIC_NAMES[metric]} {other:.3f} against "
+        f"{own:.3f}, {counted(report['counts']['val'], 'row')}); fit it with --method {name}."
     )

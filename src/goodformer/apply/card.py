@@ -94,7 +94,13 @@ def _metrics(report: Mapping[str, Any]) -> str:
         chosen = f"Members and their weights, learnt on {names['val']}: {each}. "
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
     others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
-    return f"{_table(heads, rows)}\n\n{chosen}{others}"
+    again = (
+        f" Metrics and calibration are those of a model that knows the training rows alone. Afterwards its forests and "
+        f"linear models were fitted again to {counted(rows_used, 'row')}."
+        if (rows_used := report.get("refitted"))
+        else ""
+    )
+    return f"{_table(heads, rows)}\n\n{chosen}{others}{again}"
 
 
 def _calibration(report: Mapping[str, Any]) -> str:

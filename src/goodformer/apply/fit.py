@@ -21,6 +21,7 @@ from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_ass
 from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
+from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import RDKIT
 from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.labels import TaskChoice
@@ -28,6 +29,7 @@ from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import places_of, weak_parts
+from goodformer.data.splits.split import Split
 from goodformer.data.splits.twins import row_keys
 from goodformer.engine import predictions
 from goodformer.engine.blend import member_run
@@ -39,7 +41,7 @@ from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
 from goodformer.pages import EVIDENCE, PAGE, attempted
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import SPLIT_NAMES, SPLITS
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.intervals import LEVEL
@@ -146,6 +148,7 @@ def fit_file(
     runs: str | Path = "runs",
     hardware: Hardware | None = None,
     baseline: bool = True,
+    refit: bool = True,
     overwrite: bool = False,
     page: bool = True,
     warn: Callable[[str], None] | None = None,
@@ -162,6 +165,8 @@ def fit_file(
         runs: Folder of the runs.
         hardware: Where to compute.
         baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
+        refit: Whether to fit forests and linear models again to all rows before the model is saved, see `refit_rows`.
+            Metrics, page and uncertainty are those of the model before.
         overwrite: Whether to replace another model in the folder; the same fit replaces its own in any case.
         page: Whether to write ``report.html`` and the evidence it is made from, which contains rows of the data.
         warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
@@ -196,8 +201,11 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        train = places_of(table.split, collection, labels.y)["train"]
-        fitted.remember(collection.subset(train), labels.y).save(new)
+        used = refit_rows(table.split) if refit and fitted.refits else ("train",)
+        final = refitted(fitted, benchmark, used, config.seed, hardware, watch) if len(used) > 1 else fitted
+        places = places_of(table.split, collection, labels.y)
+        known = torch.cat([places[split] for split in used]).sort().values
+        final.remember(collection.subset(known), labels.y).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
         copied += ["members"] if "members" in summary else []
@@ -223,6 +231,7 @@ def fit_file(
             "coverage": interval_coverage(fitted, benchmark),
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
+            "refitted": final.file.about.get("refitted", 0),
             "baseline": baselines,
             "calibration": calibration_on_test(fitted, run),
             "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
@@ -305,6 +314,34 @@ def fit_benchmark(
     check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
+
+
+def refit_rows(split: Split) -> tuple[str, ...]:
+    """Return the splits that forests and linear models are fitted to again: all but validation and test of the user."""
+    return tuple(name for name in SPLITS if name not in ("val", "test") or name not in split.given)
+
+
+def refitted(
+    fitted: FittedModel,
+    benchmark: Benchmark,
+    splits: Sequence[str],
+    seed: int,
+    hardware: Hardware | None = None,
+    watch: Callable[[str], None] | None = None,
+) -> FittedModel:
+    """Return a model whose forests and linear models are fitted again to several splits; see `FittedModel.refitted`.
+
+    Validation and test rows have no environments, so each of the two splits is a further one.
+    """
+    parts = []
+    for name in (one for one in splits if len(benchmark.splits[one])):
+        graphs, extra = benchmark.splits[name], ("val", "test").index(name) if name in ("val", "test") else None
+        own = graphs.graph["env"] if extra is None else torch.full_like(graphs.graph["env"], benchmark.num_envs + extra)
+        parts.append(GraphSet(graphs.node, graphs.edge, {**graphs.graph, "env": own}, graphs.node_ptr, graphs.edge_ptr))
+    every = GraphSet.concat(parts)
+    if watch:
+        watch(f"fitting forests and linear models again to all {counted(len(every), 'row')} ...")
+    return fitted.refitted(every, seed, 1 if hardware is None else hardware.threads)
 
 
 def interval_coverage(fitted: FittedModel, benchmark: Benchmark) -> dict[str, Any]:

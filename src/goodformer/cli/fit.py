@@ -61,6 +61,10 @@ def command(
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit a random forest and a linear model to compare.")
     ] = True,
+    refit: Annotated[
+        bool,
+        typer.Option("--refit/--no-refit", help="Fit forests and linear models again to all rows after measuring."),
+    ] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another model in the folder of --out.")
     ] = False,
@@ -86,7 +90,8 @@ def command(
 
     Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
     shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
-    are fitted to the same rows; the report shows what they reach. The same command continues an interrupted fit.
+    are fitted to the same rows; the report shows what they reach. Then the forests and linear models of the model are
+    fitted again, to all rows but validation and test rows that you gave. The same command continues an interrupted fit.
     """
     watch = output.teller(quiet)
     with output.working():
@@ -113,6 +118,7 @@ def command(
             runs=runs,
             hardware=hardware,
             baseline=baseline,
+            refit=refit,
             overwrite=overwrite,
             page=page,
             warn=warn,
@@ -181,6 +187,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
+    if rows := report.get("refitted"):
+        typer.echo(f"saved model: its forests and linear models were fitted again to {counted(rows, 'row')} afterwards")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"

@@ -103,6 +103,7 @@ def gather(
     names: Mapping[str, str] = SPLIT_NAMES,
     grouped: str = "",
     distance: Mapping[str, Mapping[str, Any]] | None = None,
+    crossed: Mapping[str, Array] | None = None,
 ) -> dict[str, Any]:
     """Return the evidence on a model as JSON values.
 
@@ -115,6 +116,8 @@ def gather(
         names: Name of each part.
         grouped: What the groups of the parts are, such as ``scaffold``; empty if there are none.
         distance: Parts of `goodformer.data.splits.distance.distance_report`, if they are known already.
+        crossed: For parts that a blend learnt its weights on, its cross-fitted logits, in the form of ``others``; the
+            metrics of these parts are theirs.
     """
     random = np.random.default_rng(seed)
     seen, taken = {}, {}
@@ -141,7 +144,11 @@ def gather(
         "totals": {name: len(parts[name].graphs) for name in seen},
         "metrics": {
             name: metrics(
-                model, one.answer, one.y, {other: own[name] for other, own in compared.items() if name in own}
+                model,
+                one.answer,
+                one.y,
+                {other: own[name] for other, own in compared.items() if name in own},
+                crossed[name][taken[name]] if crossed and name in crossed else None,
             )
             for name, one in seen.items()
         },
@@ -255,7 +262,7 @@ def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHB
 
 
 def metrics(
-    model: FittedModel, answer: Predictions, labels: Array, others: Mapping[str, Array]
+    model: FittedModel, answer: Predictions, labels: Array, others: Mapping[str, Array], crossed: Array | None = None
 ) -> list[dict[str, Any]]:
     """Return one entry per metric and target, the reported metric first: the model, baselines, differences.
 
@@ -267,10 +274,11 @@ def metrics(
         answer: Its predictions.
         labels: The labels (G, T), NaN where missing.
         others: Logits (G, C) of each baseline, or measured values in `Task.units`.
+        crossed: The same of the model itself, if its predictions are not to be judged.
     """
     counts, task, targets = statistics.resamples(labels), model.task, list(model.classes)
     scale = _scale(model)
-    sides = {"": None, **others}
+    sides = {"": crossed, **others}
     samples: dict[str, dict[str, list[Array]]] = {}
     for side, logits in sides.items():
         for place, y in enumerate(labels.T):

@@ -67,6 +67,8 @@ def fit_page(
         rows = [table.rows.place(int(row)) for row in own.rows]
         parts[name] = Part(splits[name], rows, own.molecules, groups_of(own, table.split))
     logits = {name: found for name, one in others.items() if (found := evidence.kept_logits(one))}
+    taught_by = (run.summary or {}).get("cross_fitted")
+    crossed = {name: one for name, one in evidence.kept_logits(run).items() if name == taught_by}
     by = table.split.by if table.collection.molecules is None else SCAFFOLD
     found = evidence.gather(
         model,
@@ -76,6 +78,7 @@ def fit_page(
         names=table.split.part_names,
         grouped="size" if table.split.given and by != SCAFFOLD else by,
         distance=report["distance"]["parts"],
+        crossed=crossed,
     )
     evidence.save(folder, found)
     return write(found, folder / PAGE)
@@ -134,6 +137,8 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
     settings = run.config.to_dict()
     return {
         **{name: report.get(name) for name in copied},
+        "cross_fitted": names.get(summary.get("cross_fitted") or "", ""),
+        "refitted": report.get("refitted") or 0,
         "commit": summary.get("commit"),
         "versions": summary.get("versions") or {},
         "machine": {name: value for name, value in (summary.get("machine") or {}).items() if value is not None},

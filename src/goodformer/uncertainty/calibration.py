@@ -121,8 +121,8 @@ def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
 
     The loss is convex in 1/t, so a bounded search over log(1/t) finds the minimum. Missing labels (NaN) are skipped.
     If the loss keeps falling as t decreases, for example because every prediction is right, labels are smoothed as
-    Platt does (a share 1 / (n + 2) goes to the other classes) and t is at most 1. If it keeps falling as t increases,
-    the logits do not predict the labels and t is `HOTTEST`.
+    Platt does: a share 1 / (n + 2) goes to the other classes, so the mean confidence is about (n + 1) / (n + 2). If it
+    keeps falling as t increases, the logits do not predict the labels and t is `HOTTEST`.
     """
     z, labels = logits.double(), y.double() if y.is_floating_point() else y
 
@@ -141,7 +141,7 @@ def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
     low, high = -math.log(HOTTEST), -math.log(COLDEST)
     best = high if _all_right(task, z, labels) else _minimum(risk, low, high)
     if best > high - 1e-2:
-        return math.exp(-max(_minimum(smoothed_risk, low, high), 0.0))
+        return math.exp(-_minimum(smoothed_risk, low, high))
     return math.exp(-best) if risk(best) < risk(0.0) else 1.0
 
 

@@ -1,0 +1,86 @@
+"""Forests and linear models that are fitted again to all rows once the model has been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from goodformer import GraphClassifier, GraphSet
+from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.config.run import Hardware
+from goodformer.data.readers.collection import collect
+from goodformer.fitted import FittedModel
+from tests.apply.molecules import molecules
+
+NEW = ["CCCCCCO", "c1ccc(CC)cc1N", "OCCCCCCCO", "Clc1ccccc1"]
+FAST: dict[str, Any] = {"baseline": False, "page": False, "hardware": Hardware(progress=False)}
+BLEND = Recipe("blend", overrides=["method.of=erm", 'method.others=["linear", "forest"]', "training.epochs=1"])
+
+
+def table(path: Path, smiles: Sequence[str], labels: Sequence[int]) -> Path:
+    path.write_text("smiles,label\n" + "".join(f"{one},{label}\n" for one, label in zip(smiles, labels, strict=True)))
+    return path
+
+
+def fitted(tmp_path: Path, recipe: Recipe, name: str, **more: Any) -> tuple[FittedModel, dict[str, Any]]:
+    source = OwnFile(table(tmp_path / "mine.csv", *molecules()), ("label",), split="scaffold")
+    report = fit_file(source, tmp_path / name, recipe, runs=tmp_path / "runs", **FAST, **more)
+    return FittedModel.load(tmp_path / name), report
+
+
+def test_only_members_that_are_fitted_at_once_change(tmp_path: Path) -> None:
+    (new, report), (old, before) = (fitted(tmp_path, BLEND, name, refit=name == "new") for name in ("new", "old"))
+    assert (report["refitted"], before["refitted"]) == (sum(report["counts"].values()), 0)
+    assert report["splits"] == before["splits"]  # what was measured
+    network, *others = zip(new.method.members, old.method.members, strict=True)
+    assert all(torch.equal(*pair) for pair in zip(network[0].parameters(), network[1].parameters(), strict=True))
+    for after, earlier in others:
+        assert after.at_once
+        graphs = new.prepare(collect(NEW).graphs)
+        assert not torch.equal(after(graphs.batch(range(4))), earlier(graphs.batch(range(4))))
+    after, earlier = (one.predict(NEW) for one in (new, old))
+    assert after.domain_score is not None
+    assert earlier.domain_score is not None
+    assert after.domain_score.tolist() == pytest.approx(earlier.domain_score.tolist())
+    assert after.probabilities.tolist() != earlier.probabilities.tolist()
+    assert new.training is not None
+    assert len(new.training) == report["refitted"]
+
+
+def test_a_linear_model_is_that_of_all_rows(tmp_path: Path) -> None:
+    model, report = fitted(tmp_path, Recipe("linear", overrides=["method.strength=0.1"]), "model")
+    smiles, labels = molecules()
+    graphs = collect(smiles).graphs
+    env = torch.zeros(len(smiles), dtype=torch.long)
+    y = torch.tensor([[float(one == model.classes["label"][1])] for one in map(str, labels)])
+    every = GraphSet(graphs.node, graphs.edge, {"y": y, "env": env}, graphs.node_ptr, graphs.edge_ptr)
+    again = model.refitted(every, seed=5)
+    assert report["refitted"] == len(smiles)
+    found = [one.predict(NEW).probabilities.flatten().tolist() for one in (again, model)]
+    assert found[0] == pytest.approx(found[1], abs=1e-4)
+
+
+def test_test_rows_of_the_user_stay_out(tmp_path: Path) -> None:
+    smiles, labels = molecules()
+    path = table(tmp_path / "train.csv", smiles[:120], labels[:120])
+    test = table(tmp_path / "test.csv", smiles[120:], labels[120:])
+    source = OwnFile(path, ("label",), split="random", test=test)
+    report = fit_file(source, tmp_path / "model", Recipe("linear"), runs=tmp_path / "runs", **FAST)
+    assert report["refitted"] == sum(report["counts"].values()) - report["counts"]["test"] == 120
+
+
+def test_a_network_alone_is_not_fitted_again(tmp_path: Path) -> None:
+    recipe = Recipe("erm", "gin", overrides=["training.epochs=1"])
+    assert fitted(tmp_path, recipe, "model")[1]["refitted"] == 0
+
+
+def test_a_classifier_knows_all_graphs_in_the_end() -> None:
+    smiles, labels = molecules()
+    all_rows, part = (GraphClassifier("linear", refit=refit).fit(smiles, labels).model_ for refit in (True, False))
+    assert all_rows.training is not None
+    assert part.training is not None
+    assert len(all_rows.training) == len(smiles) > len(part.training)
