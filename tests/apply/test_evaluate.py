@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, mean_squared_error, roc_auc_score
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, mean_squared_error, roc_auc_score
 
 from goodformer import GraphClassifier, GraphRegressor, InputError, cli
 from goodformer.apply.evaluate import ALL, INSIDE, OUTSIDE, evaluate_file
@@ -55,6 +55,9 @@ def test_classes_are_compared_by_their_names_and_rows_without_a_label_do_not_cou
     assert 0 < area["low"] < area["value"] < area["high"] < 1
     assert right["value"] == pytest.approx(accuracy_score(truth[known], model.predict(new)[known]))
     assert report["parts"][INSIDE]["rows"] + report["parts"][OUTSIDE]["rows"] == len(known)
+    sure = report["parts"][ALL]["calibration"]
+    assert sure["nll"] == pytest.approx(log_loss(truth[known] == "Active", p), rel=1e-3)
+    assert sure["brier"] == pytest.approx(brier_score_loss(truth[known] == "Active", p), rel=1e-3)
 
 
 def test_measured_values_have_rmse_and_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

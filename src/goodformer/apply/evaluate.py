@@ -16,6 +16,7 @@ from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages.evidence import coverages, metrics
+from goodformer.uncertainty.calibration import measures
 
 ALL, INSIDE, OUTSIDE = "all rows", "inside the domain", "outside the domain"
 FEWEST = 10
@@ -111,10 +112,17 @@ def _part(model: FittedModel, answer: Predictions, y: Tensor, which: Tensor) -> 
     """Return the metrics of some rows; none for few rows."""
     places = which.nonzero().flatten().tolist()
     if len(places) < FEWEST:
-        return {"rows": len(places), "metrics": [], "coverage": []}
+        return {"rows": len(places), "metrics": [], "calibration": {}, "coverage": []}
     some, labels = answer.subset(places), y[places].numpy()
     return {
         "rows": len(places),
         "metrics": metrics(model, some, labels, {}),
+        "calibration": {} if model.task.measured else _calibration(model, some, y[places]),
         "coverage": coverages(model, some, labels),
     }
+
+
+def _calibration(model: FittedModel, answer: Predictions, y: Tensor) -> dict[str, float | None]:
+    """Return log loss, expected calibration error and Brier score of the probabilities."""
+    scaled = answer.logits if model.uncertainty is None else model.uncertainty.scaling(answer.logits)
+    return measures(model.task, scaled, y[:, 0].long() if model.task.kind == "multiclass" else y)

@@ -15,6 +15,8 @@ from goodformer.spec import LOWER_IS_BETTER, METRIC_NAMES, SPLIT_NAMES, SPLITS
 
 ALIASES = {"ood_val": "val", "ood_test": "test"}
 """Other names of splits, as summaries write them."""
+CALIBRATION = {"nll": "log loss", "brier": "Brier score", "ece": "expected calibration error"}
+"""Measures of probabilities, lower is better, and their names."""
 
 
 def command(
@@ -124,6 +126,10 @@ def show_file(report: Mapping[str, Any]) -> None:
     for place, one in enumerate(parts[next(iter(parts))]["metrics"] if parts else ()):
         title = " ".join(filter(None, (one["name"], one["target"])))
         rows.append([title, *(_with_interval(part["metrics"][place]) for part in parts.values())])
+    for name, title in CALIBRATION.items():
+        if any(part["calibration"] for part in parts.values()):
+            found = (part["calibration"].get(name) for part in parts.values())
+            rows.append([title, *("-" if one is None else f"{one:.3f}" for one in found)])
     if any(part["coverage"] for part in parts.values()):
         kind = "intervals" if report["metric"] in LOWER_IS_BETTER else "sets"
         for place, level in enumerate(one["level"] for one in parts[next(iter(parts))]["coverage"]):

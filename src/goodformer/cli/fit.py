@@ -187,8 +187,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
-    if rows := report.get("refitted"):
-        typer.echo(f"saved model: its forests and linear models were fitted again to {counted(rows, 'row')} afterwards")
+    if every := report.get("refitted"):
+        typer.echo(f"saved model: forests and linear models were fitted again to {counted(every, 'row')} afterwards")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"

@@ -219,3 +219,10 @@ def test_labels_of_further_rows_match_classes_however_a_number_is_written() -> N
     assert codes(known[:, 1]) == [0, 1, 0, None]
     with pytest.raises(InputError, match="'2'"):
         read_known({"y": ["2"]}, {"y": ("0.0", "1.0")})
+
+
+def test_values_over_many_orders_of_magnitude_are_pointed_out() -> None:
+    wide = read_labels({"y": ["0.5", "7000", "300", "12"]})
+    assert any("4 orders of magnitude" in note for note in wide.notes)
+    assert not any("magnitude" in note for note in read_labels({"y": ["0.5", "1.5", "300"]}).notes)
+    assert not any("magnitude" in note for note in read_labels({"y": ["-0.5", "0.5", "70000"]}).notes)

@@ -277,7 +277,10 @@ def _kind(items: Sequence[Any]) -> type:
     for place, kind in enumerate(found):
         if kind is None:
             got = type(items[place]).__name__
-            raise InputError(f"item {place} is a {got}; pass SMILES, torch_geometric.data.Data or networkx graphs.")
+            hint = " (of an RDKit molecule: Chem.MolToSmiles(molecule))" if got == "Mol" else ""
+            raise InputError(
+                f"item {place} is a {got}; pass SMILES{hint}, torch_geometric.data.Data or networkx graphs."
+            )
         if kind is not found[0]:
             first = getattr(found[0], "__name__", "")
             raise InputError(f"item {place} is a {kind.__name__} but item 0 is a {first}; pass one kind only.")

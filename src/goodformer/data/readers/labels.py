@@ -54,6 +54,8 @@ SHOWN = 3
 """Number of words with several spellings that a note lists."""
 MANY = 20
 """Number of different values up to which a column of words or integers always counts as classes."""
+WIDE = 1e4
+"""Ratio of the largest to the smallest measured value from which a note recommends logarithms."""
 MOSTLY = 0.8
 """Share of numbers from which a column of many values counts as measured values with some mistakes."""
 COMMA = re.compile(r"[+-]?\d+,(\d+)(?:[eE][+-]?\d+)?")
@@ -228,6 +230,11 @@ def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
         values.append([math.nan if number is None else number for number in numbers])
         known = [number for number in numbers if number is not None]
         _counted(name, [repr(number) for number in known])
+        if min(known) > 0 and max(known) / min(known) >= WIDE:
+            notes.append(
+                f"target {name!r} spans {math.log10(max(known) / min(known)):.0f} orders of magnitude, so its largest "
+                "values decide RMSE and intervals; if ratios matter, as for IC50 in nM, fit the logarithm."
+            )
         if task == "auto":
             notes.append(
                 f"target {name!r} is read as measured values from {min(known):.4g} to {max(known):.4g} (regression); "
