@@ -1,8 +1,8 @@
-"""Labels taught by a forest, which make a network extrapolate more like one.
+"""Labels taught by a forest.
 
 A label of 0 or 1 says the same about a typical graph and about an exception. What trees predict for a graph they did
 not see tells the two apart, and with shared labels also what carries over between environments. A network that learns a
-mixture of both ranks graphs of new environments better (docs/tried.md).
+mixture of both ranks molecules of new assays better (docs/tried.md).
 """
 
 from __future__ import annotations
