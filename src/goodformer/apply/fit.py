@@ -195,7 +195,7 @@ def fit_file(
             ignored = ignored_epochs(config.method["name"], recipe.overrides)
             for sentence in filter(None, (replaced, *warned, ignored, reused)):
                 warn(sentence)
-        if watch:
+        if watch and not Run(Path(runs) / config.folder_name).finished:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None

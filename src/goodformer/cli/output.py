@@ -34,8 +34,8 @@ class Format(StrEnum):
 SUFFIXES = {".txt": Format.text, ".md": Format.markdown, ".tex": Format.latex, ".json": Format.json}
 """Formats by file extension."""
 STDOUT = Path("-")
-PROBLEMS = 5
-"""Unreadable rows that are printed."""
+PROBLEMS, LETTERS = 5, 80
+"""Unreadable rows that are printed, and the most letters of each."""
 
 
 @contextlib.contextmanager
@@ -140,7 +140,8 @@ def problems(report: Mapping[str, Any]) -> None:
     typer.echo(f"{report['unreadable']} of {counted(report['rows'], 'row')} cannot be read:")
     for problem in report["problems"][:PROBLEMS]:
         file = f"{problem['file']} " if "file" in problem else ""
-        typer.echo(f"  {file}row {problem['row']}: {problem['text']!r}: {problem['reason']}")
+        text, end = str(problem["text"] or ""), "..." if len(str(problem["text"] or "")) > LETTERS else ""
+        typer.echo(f"  {file}row {problem['row']}: {text[:LETTERS]!r}{end}: {problem['reason']}")
     if report["unreadable"] > PROBLEMS:
         typer.echo(f"  and {report['unreadable'] - PROBLEMS} more")
 
