@@ -181,3 +181,11 @@ def test_the_metrics_of_validation_come_from_weights_that_did_not_see_its_labels
     same = (module.combine(method, graphs) == module.combine(method, changed)).all(1)
     assert same[0]  # its own label does not count, that of graphs in other folds does
     assert not same.all()
+
+
+@pytest.mark.parametrize("y", [torch.arange(41) % 4 // 3, (torch.arange(41) % 4 // 3).float()[:, None]])
+def test_folds_of_validation_have_the_same_share_of_each_class(y: torch.Tensor) -> None:
+    held = module.folds(y)
+    assert torch.stack(held).sum(0).tolist() == [1] * len(y)
+    assert {int(y.flatten()[one].sum()) for one in held} == {2}
+    assert {int(one.sum()) for one in held} <= {8, 9}

@@ -137,16 +137,22 @@ def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256, shift: bool =
     logits, y = torch.stack([one["logits"].double() for one in found]), found[0]["y"]  # (M, B, C)
     labels = y.double() if y.is_floating_point() else y
     kinds, held_out = [type(part).__name__ for part in blend.parts], torch.zeros_like(logits[0])
-    for held in folds(len(y)):
+    for held in folds(labels):
         known = learn(blend.task, kinds, logits[:, ~held], labels[~held], shift)
         held_out[held] = known.mix(blend.task, logits[:, held])
     blend.combination = learn(blend.task, kinds, logits, labels, shift)
     return held_out.to(found[0]["logits"])
 
 
-def folds(count: int) -> list[Tensor]:
-    """Return which of some graphs each fold holds, (B,) for each."""
-    fold = torch.randperm(count, generator=torch.Generator().manual_seed(0)) % FOLDS
+def folds(y: Tensor) -> list[Tensor]:
+    """Return which graphs each fold holds, (B,) for each; labels of the first target are spread evenly.
+
+    Otherwise a fold with many positives would be predicted by a combination that expects few, and the other way round.
+    """
+    mixed = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
+    first = y if y.dim() == 1 else y[:, 0]
+    fold = torch.empty(len(y), dtype=torch.long)
+    fold[mixed[first[mixed].argsort(stable=True)]] = torch.arange(len(y)) % FOLDS
     return [fold == number for number in range(FOLDS)]
 
 
