@@ -49,7 +49,7 @@ def report(own: float | None, other: float | None, metric: str = "rocauc") -> di
     splits = {"val": {metric: other}}
     baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}
     return {
-        "metric": metric, "method": "erm", "splits": {"val": {metric: own}}, "baseline": baseline,
+        "metric": metric, "counts": {"val": 40}, "method": "erm", "splits": {"val": {metric: own}}, "baseline": baseline,
         "split": "size", "given": [],
     }  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_a_lower_error_is_better() -> None:
 
 def test_only_a_better_baseline_is_worth_a_sentence() -> None:
     sentence = verdict(report(0.8421, 0.8809))
-    assert all(word in sentence for word in ("0.842", "0.881", "erm", "--method forest"))
+    assert all(word in sentence for word in ("0.842", "0.881", "40 rows", "erm", "--method forest"))
     for own, other in ((0.9, 0.8), (0.8, 0.8), (None, 0.8), (0.8, None)):
         assert verdict(report(own, other)) == ""
     assert verdict({**report(0.1, 0.9), "baseline": None}) == ""
