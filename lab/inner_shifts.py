@@ -41,12 +41,12 @@ MARKER, KEPT = "inner-shifts", Path("results/inner-shifts")
 HELD, WITHIN = 0.2, 0.1
 """Shares of the graphs that are held out as validation and as test, and of those left, as ID validation and ID test."""
 BASELINES, SPLITS = ("forest", "linear"), ("val", "test")
-NETWORK, UNTAUGHT, OTHERS = "goodformer:molecules", "goodformer:untaught", METHODS.settings(BLEND)["others"].default
+NETWORK, TAUGHT, OTHERS = "goodformer:molecules", "goodformer:taught", METHODS.settings(BLEND)["others"].default
 MEMBERS = [NETWORK, *OTHERS]
 EARLIER = ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"]
 """The same without shared labels."""
 WITHOUT_FORESTS = [name for name in MEMBERS if "forest" not in name]
-NAMES = list(dict.fromkeys([*BASELINES, *EARLIER, *OTHERS, UNTAUGHT, NETWORK]))
+NAMES = list(dict.fromkeys([*BASELINES, *EARLIER, *OTHERS, NETWORK, TAUGHT]))
 TASK = Task("binary", 1, "rocauc")
 
 Combine = Callable[[Sequence[str], Tensor, Tensor], Combination]
@@ -72,11 +72,11 @@ WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
     "five members, learnt weights and shifts (default)": (MEMBERS, learnt),
     "five members, learnt weights": (MEMBERS, without_shifts),
     "five members, equal weights of kinds, nothing learnt": (MEMBERS, equal),
-    "five members without shared labels, learnt weights and shifts": ([UNTAUGHT, *EARLIER], learnt),
-    "five members, GOODFormer untaught, learnt weights and shifts": ([UNTAUGHT, *OTHERS], learnt),
+    "five members without shared labels, learnt weights and shifts": ([NETWORK, *EARLIER], learnt),
+    "five members, GOODFormer taught by a forest, learnt weights and shifts": ([TAUGHT, *OTHERS], learnt),
     "without GOODFormer, learnt weights and shifts": (OTHERS, learnt),
     "without forests, learnt weights and shifts": (WITHOUT_FORESTS, learnt),
-    "without forests, GOODFormer untaught": ([UNTAUGHT, *WITHOUT_FORESTS[1:]], learnt),
+    "without forests, GOODFormer taught by one": ([TAUGHT, *WITHOUT_FORESTS[1:]], learnt),
     **{f"`{name}` alone": ([name], equal) for name in NAMES},
 }
 
