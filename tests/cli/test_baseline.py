@@ -49,8 +49,13 @@ def report(own: float | None, other: float | None, metric: str = "rocauc") -> di
     splits = {"val": {metric: other}}
     baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}
     return {
-        "metric": metric, "counts": {"val": 40}, "method": "erm", "splits": {"val": {metric: own}}, "baseline": baseline,
-        "split": "size", "given": [],
+        "metric": metric,
+        "counts": {"val": 40},
+        "method": "erm",
+        "splits": {"val": {metric: own}},
+        "baseline": baseline,
+        "split": "size",
+        "given": [],
     }  # fmt: skip
 
 
