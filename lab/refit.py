@@ -29,19 +29,19 @@ from goodformer.report.table import Cell, Table, insert
 
 MARKER, ROWS, NEW, DRAWS = "refit", 400, 700, 3
 TABLES = {
-    "BACE": ("bace/bace.csv", "mol", "Class"),
-    "BBBP": ("bbbp/BBBP.csv", "smiles", "p_np"),
-    "ESOL": ("esol/delaney-processed.csv", "smiles", "measured log solubility in mols per litre"),
+    "BACE": ("bace/bace.csv", "Class"),
+    "BBBP": ("bbbp/BBBP.csv", "p_np"),
+    "ESOL": ("esol/delaney-processed.csv", "measured log solubility in mols per litre"),
 }
-"""File, column of SMILES and target of each data set."""
+"""File and target of each data set."""
 
 
-def drawn(path: Path, smiles: str, target: str, seed: int) -> tuple[list[str], list[str]]:
+def drawn(path: Path, target: str, seed: int) -> tuple[list[str], list[str]]:
     """Return molecules that can be read and their labels, in random order."""
     columns = read_columns(path)
-    known = collect(columns[smiles]).rows.tolist()
+    known = collect(columns["smiles"]).rows.tolist()
     order = np.random.default_rng(seed).permutation(known)[: ROWS + NEW]
-    return [columns[smiles][place] for place in order], [str(columns[target][place]) for place in order]
+    return [columns["smiles"][place] for place in order], [str(columns[target][place]) for place in order]
 
 
 def worth(measured: bool, y: Sequence[float], said: Any) -> float:
@@ -74,8 +74,8 @@ def forest(measured: bool, smiles: Sequence[str], y: Sequence[float]) -> Any:
 
 def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
     """Return the metric on new molecules of both models and of the forest, for one draw of a data set."""
-    file, column, target = TABLES[name]
-    smiles, labels = drawn(data / file, column, target, seed)
+    file, target = TABLES[name]
+    smiles, labels = drawn(data / file, target, seed)
     y, measured = [float(one) for one in labels], name == "ESOL"
     found: dict[str, Any] = {"data": name, "draw": seed, "metric": "rmse" if measured else "rocauc"}
     with tempfile.TemporaryDirectory(prefix="goodformer-") as folder:

@@ -96,7 +96,7 @@ def test_each_number_of_the_table_of_real_data_stands_under_its_head(tmp_path: P
             "ERM on GIN-VN": "51.00",
             "GraphGPS": "not run",
             "GOODFormer (ours)": "53.00",
-            "training graphs": "1234",
+            "training graphs": "1,234",
             "epochs": "7",
         }
     ]
