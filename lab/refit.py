@@ -55,10 +55,11 @@ def worth(measured: bool, y: Sequence[float], said: Any) -> float:
 
 def forest(measured: bool, smiles: Sequence[str], y: Sequence[float]) -> Any:
     """Return what a random forest that learns all rows predicts for the new molecules."""
-    from rdkit import Chem
+    from rdkit import Chem, RDLogger
     from rdkit.Chem import Descriptors, rdFingerprintGenerator
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+    RDLogger.DisableLog("rdApp.*")
     molecules = [Chem.MolFromSmiles(one) for one in smiles]
     counts = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
     rows = [
