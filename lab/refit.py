@@ -55,16 +55,15 @@ def worth(measured: bool, y: Sequence[float], said: Any) -> float:
 
 def forest(measured: bool, smiles: Sequence[str], y: Sequence[float]) -> Any:
     """Return what a random forest that learns all rows predicts for the new molecules."""
-    from rdkit import Chem, RDLogger
+    from rdkit import Chem, rdBase
     from rdkit.Chem import Descriptors, rdFingerprintGenerator
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    RDLogger.DisableLog("rdApp.*")
-    molecules = [Chem.MolFromSmiles(one) for one in smiles]
     counts = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
-    rows = [
-        [*counts.GetCountFingerprintAsNumPy(one), *Descriptors.CalcMolDescriptors(one).values()] for one in molecules
-    ]
+    with rdBase.BlockLogs():
+        molecules = [Chem.MolFromSmiles(one) for one in smiles]
+        described = [Descriptors.CalcMolDescriptors(one).values() for one in molecules]
+    rows = [[*counts.GetCountFingerprintAsNumPy(one), *more] for one, more in zip(molecules, described, strict=True)]
     inputs = np.nan_to_num(np.array(rows, dtype=float), posinf=0, neginf=0).clip(-1e6, 1e6)
     if measured:
         grown = RandomForestRegressor(500, max_features=1 / 3, random_state=0).fit(inputs[:ROWS], y[:ROWS])
