@@ -152,8 +152,8 @@ class GraphEstimator(BaseEstimator):
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
-        used = refit_rows(split) if self.refit and fitted.refits else ("train",)
-        fitted = refitted(fitted, benchmark, used, seed) if len(used) > 1 else fitted
+        used = refit_rows(fitted, split) if self.refit else ("train",)
+        fitted = refitted(fitted, benchmark, used, seed)
         fitted.smiles = None if collection.smiles is None else "smiles"
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER

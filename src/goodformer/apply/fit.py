@@ -63,6 +63,8 @@ with a nitro group (``molecule-rules``) for a network that ended after 40 perfec
 38 after 200; for the blend it was 44 each time."""
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
+HELD_OUT = ("val", "test")
+"""Splits whose rows may differ from training."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
@@ -201,8 +203,8 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        used = refit_rows(table.split) if refit and fitted.refits else ("train",)
-        final = refitted(fitted, benchmark, used, config.seed, hardware, watch) if len(used) > 1 else fitted
+        used = refit_rows(fitted, table.split) if refit else ("train",)
+        final = refitted(fitted, benchmark, used, config.seed, hardware, watch)
         places = places_of(table.split, collection, labels.y)
         known = torch.cat([places[split] for split in used]).sort().values
         final.remember(collection.subset(known), labels.y).save(new)
@@ -316,9 +318,13 @@ def fit_benchmark(
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
 
 
-def refit_rows(split: Split) -> tuple[str, ...]:
-    """Return the splits that forests and linear models are fitted to again: all but validation and test of the user."""
-    return tuple(name for name in SPLITS if name not in ("val", "test") or name not in split.given)
+def refit_rows(fitted: FittedModel, split: Split) -> tuple[str, ...]:
+    """Return the splits that forests and linear models are fitted to again: all but validation and test of the user.
+
+    A model without forests and linear models knows its training rows alone.
+    """
+    every = tuple(name for name in SPLITS if name not in HELD_OUT or name not in split.given)
+    return every if fitted.refits else ("train",)
 
 
 def refitted(
@@ -333,12 +339,14 @@ def refitted(
 
     Validation and test rows have no environments, so each of the two splits is a further one.
     """
-    parts = []
-    for name in (one for one in splits if len(benchmark.splits[one])):
-        graphs, extra = benchmark.splits[name], ("val", "test").index(name) if name in ("val", "test") else None
-        own = graphs.graph["env"] if extra is None else torch.full_like(graphs.graph["env"], benchmark.num_envs + extra)
-        parts.append(GraphSet(graphs.node, graphs.edge, {**graphs.graph, "env": own}, graphs.node_ptr, graphs.edge_ptr))
-    every = GraphSet.concat(parts)
+    if tuple(splits) == ("train",):
+        return fitted
+    parts = {name: benchmark.splits[name] for name in splits if len(benchmark.splits[name])}
+    for extra, name in enumerate(HELD_OUT):
+        if name in parts:
+            env = torch.full_like(parts[name].graph["env"], benchmark.num_envs + extra)
+            parts[name] = parts[name].with_graph("env", env)
+    every = GraphSet.concat(list(parts.values()))
     if watch:
         watch(f"fitting forests and linear models again to all {counted(len(every), 'row')} ...")
     return fitted.refitted(every, seed, 1 if hardware is None else hardware.threads)

@@ -147,6 +147,10 @@ class GraphSet(Dataset["Data"]):
         """Return the same graphs with one more node attribute (N, ...); all other tensors are shared."""
         return GraphSet({**self.node, name: value}, self.edge, self.graph, self.node_ptr, self.edge_ptr)
 
+    def with_graph(self, name: str, value: Tensor) -> GraphSet:
+        """Return the same graphs with another or one more graph attribute (G, ...); all other tensors are shared."""
+        return GraphSet(self.node, self.edge, {**self.graph, name: value}, self.node_ptr, self.edge_ptr)
+
     def in_precision(self, precision: torch.dtype) -> GraphSet:
         """Return the graphs with all real numbers of nodes and edges in this type; unchanged if they are so."""
         values = (*self.node.values(), *self.edge.values())

@@ -14,12 +14,10 @@ import torch
 from goodformer.config.presets import configure
 from goodformer.config.run import RunConfig
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.graphs import GraphSet
 from goodformer.engine.seeds import derive_seed
 from goodformer.engine.weights import ModelFile
 from goodformer.errors import InputError
 from goodformer.methods.base import Method
-from goodformer.methods.forest import Forest
 
 TAUGHT = "taught"
 """Attribute of training graphs: the labels (G, T) that a network learns instead of ``y``."""
@@ -46,6 +44,8 @@ def taught(config: RunConfig, benchmark: Benchmark, method: Method, threads: int
     if not method.soft_labels:
         name = config.method["name"]
         raise InputError(f"method {name} compares labels and cannot learn shares; set training.teacher_share=0.")
+    from goodformer.methods.forest import Forest  # which loads SciPy
+
     chosen = configure(config.dataset, TEACHER[0], None, TEACHER[1], "full", config.seed, SETTINGS)
     forest = ModelFile(
         model=chosen.model, method=chosen.method, features=benchmark.features, task=benchmark.task, members=()
@@ -55,7 +55,5 @@ def taught(config: RunConfig, benchmark: Benchmark, method: Method, threads: int
     batches = (graphs.batch(chunk) for chunk in torch.arange(len(graphs)).split(config.training.eval_batch_size))
     y = graphs.graph["y"]
     p = torch.from_numpy(forest.out_of_bag(batches, derive_seed(config.seed, "teacher"), threads)).to(y)
-    train = benchmark.splits["train"]
-    labels = {**train.graph, TAUGHT: (1 - share) * y + share * p}
-    new = GraphSet(train.node, train.edge, labels, train.node_ptr, train.edge_ptr)
-    return replace(benchmark, splits={**benchmark.splits, "train": new})
+    train = benchmark.splits["train"].with_graph(TAUGHT, (1 - share) * y + share * p)
+    return replace(benchmark, splits={**benchmark.splits, "train": train})
