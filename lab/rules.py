@@ -4,8 +4,8 @@
 
 The first part of the work is a comparison, which can be stopped and continued:
 
-    goodformer compare --suite rules --methods erm,gsat,forest,goodformer:molecules --seeds 1 --budget compare \\
-        --export results/rules.jsonl
+    goodformer compare --suite rules --methods erm,gsat,forest,goodformer:molecules,blend:molecules \\
+        --seeds 1 --budget compare --export results/rules.jsonl
 
 ERM has no edge scores of its own. If ``--runs`` holds its runs, they are scored here by integrated gradients, and the
 records are added to results/rules-gradients.jsonl. The table is computed from these two files.
@@ -29,7 +29,7 @@ from goodformer.report.suite import Suite
 from goodformer.report.table import NOT_RUN, Cell, Table, insert
 
 MARKER = "rules"
-ROWS = "erm,gsat,forest,goodformer:molecules"
+ROWS = "erm,gsat,forest,goodformer:molecules,blend:molecules"
 BUDGET, SEEDS = "compare", 1
 GRADIENT = "gradient"
 METRICS = {"ood_test": "ROC-AUC", "edge_auc": "edge AUC", "node_auc": "node AUC"}

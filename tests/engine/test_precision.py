@@ -70,6 +70,17 @@ def test_few_edges_are_still_divided_by_k() -> None:
     assert float(graph_precision(torch.rand(4), torch.ones(4), torch.zeros(4, dtype=torch.long), 1)) == 0.4
 
 
-def test_a_node_has_the_highest_score_of_its_edges() -> None:
+def test_a_node_scores_the_mean_of_its_highest_edge_and_of_their_average() -> None:
     index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    assert node_scores(torch.tensor([1.0, 3.0, 2.0, -1.0]), index, 4).tolist() == [3, 3, 2, -torch.inf]
+    found = node_scores(torch.tensor([1.0, 3.0, 2.0, -1.0]), index, 4)
+    assert found[:3].tolist() == [(3 + 2) / 2, (3 + 1.25) / 2, (2 + 0.5) / 2]
+    assert found[3].isnan()
+
+
+def test_a_self_loop_counts_once() -> None:
+    assert node_scores(torch.tensor([4.0, 1.0]), torch.tensor([[0, 0], [0, 1]]), 2).tolist() == [3.25, 1.0]
+
+
+def test_a_node_without_edges_is_below_all_others() -> None:
+    assert edge_auc(torch.tensor([-5.0, torch.nan]), torch.tensor([True, False])) == 1.0
+    assert edge_auc(torch.tensor([torch.nan, -5.0]), torch.tensor([True, False])) == 0.0

@@ -46,12 +46,11 @@ def test_too_few_scores_are_an_input_error() -> None:
         score_edges(EDGES, SCORES[:3], 1)
 
 
-def test_a_node_scores_the_mean_of_its_edges_and_nothing_without_one() -> None:
+def test_nodes_are_scored_by_the_averages_of_both_directions() -> None:
     found = score_edges(EDGES, SCORES).node_scores(5)
-    assert found[:4].tolist() == pytest.approx([(2.0 + 1.5) / 2, (2.0 + 0.0) / 2, (0.0 + 5.0) / 2, (1.5 + 5.0) / 2])
+    pairs = [(2.0, 1.5), (2.0, 0.0), (0.0, 5.0), (1.5, 5.0)]
+    assert found[:4].tolist() == pytest.approx([(max(one) + sum(one) / 2) / 2 for one in pairs])
     assert found[4].isnan()
-    loop = score_edges(torch.tensor([[0, 0], [0, 1]]), torch.tensor([4.0, 2.0])).node_scores(2)
-    assert loop.tolist() == [3.0, 2.0]
 
 
 def test_shades_are_stretched_to_the_unit_interval() -> None:
@@ -135,8 +134,8 @@ def test_a_record_keeps_the_inputs_own_numbers() -> None:
     assert record["edges"] == [[2, 3], [0, 1], [0, 3], [1, 2]]
     assert record["scores"] == [5.0, 2.0, 1.5, 0.0]
     assert (record["k"], record["subgraph_nodes"], record["num_nodes"]) == (1, [2, 3], 5)
-    assert record["node_scores"] == [1.75, 1.0, 2.5, 3.25, None]
-    assert record["node_shades"] == pytest.approx([1 / 3, 0.0, 2 / 3, 1.0, 0.0], abs=1e-5)
+    assert record["node_scores"] == [1.875, 1.5, 3.75, 4.125, None]
+    assert record["node_shades"] == pytest.approx([1 / 7, 0.0, 6 / 7, 1.0, 0.0], abs=1e-5)
     assert edge_record(graph, SCORES)["k"] == 1  # 5 stands out from 2, 1.5 and 0
     lonely = edge_record(Data(edge_index=EDGES[:, :0], num_nodes=1), SCORES[:0])
     assert (lonely["edges"], lonely["k"], lonely["node_scores"]) == ([], 0, [None])

@@ -29,6 +29,7 @@ from goodformer.apply.predict import (
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import RowWriter, written_columns
 from goodformer.data.readers.values import counted
+from goodformer.engine.precision import node_scores
 from goodformer.errors import InputError, check_name
 from goodformer.explain.explanation import edge_scores, measure_fidelity, plain
 from goodformer.explain.fidelity import Fidelity, joined_scores
@@ -280,7 +281,7 @@ def score_columns(collection: Collection, scores: Sequence[Tensor], k: Size) -> 
     nodes: Columns = {
         "row": (collection.rows[graph] + 1).tolist(),
         "node": (torch.arange(count) - graphs.node_ptr[graph]).tolist(),
-        "score": plain(pairs.node_means(value, count)),
+        "score": plain(node_scores(value, pairs.ends, count)),
         "chosen": touched.tolist(),
     }
     if collection.names is not None:

@@ -32,29 +32,33 @@ def graph_precision(scores: Tensor, truth: Tensor, edge_graph: Tensor, graphs: i
 
 
 def node_scores(scores: Tensor, edge_index: Tensor, nodes: int) -> Tensor:
-    """Return the highest score of the edges at each node (N,); minus infinity for a node without edges.
+    """Return the mean of the highest and the average score of the edges at each node (N,); NaN for one without edges.
 
-    The highest and not the mean: a node belongs to the subgraph as soon as one of its edges does.
+    A node of the subgraph may have most of its edges outside, which lowers the average; a node outside may have one
+    edge to the subgraph, which raises the highest. On validation graphs of ``molecule-rules`` the mean of both has a
+    higher node ROC-AUC than either.
 
     Args:
-        scores: Score of each directed edge, (E,).
-        edge_index: Ends of the edges, (2, E).
+        scores: Score of each edge, (E,).
+        edge_index: Ends of the edges, (2, E); it may hold every edge once, or both of its directions.
         nodes: Number of nodes N.
     """
-    lowest = scores.new_full((nodes,), -torch.inf)
-    return lowest.scatter_reduce(0, edge_index.flatten(), scores.repeat(2), "amax")
+    other = edge_index[0] != edge_index[1]  # a self-loop counts once
+    ends, each = torch.cat((edge_index[0], edge_index[1, other])), torch.cat((scores, scores[other]))
+    average = scores.new_zeros(nodes).index_add_(0, ends, each) / torch.bincount(ends, minlength=nodes)
+    return (scores.new_zeros(nodes).scatter_reduce_(0, ends, each, "amax", include_self=False) + average) / 2
 
 
 def edge_auc(scores: Tensor, truth: Tensor) -> float:
     """Return the probability that a true edge or node outscores a false one; NaN if one kind is missing.
 
-    Ties count half.
+    Ties count half. Whatever has no score (NaN) is below everything else.
     """
-    truth = truth.bool()
+    scores, truth = scores.double().nan_to_num(nan=-torch.inf), truth.bool()
     positive, negative = int(truth.sum()), int((~truth).sum())
     if not positive or not negative:
         return float("nan")
-    _, place, count = scores.double().unique(return_inverse=True, return_counts=True)
+    _, place, count = scores.unique(return_inverse=True, return_counts=True)
     rank = count.cumsum(0) - (count - 1) / 2  # the mean rank of equal scores
     total = float(rank[place[truth]].sum())
     return (total - positive * (positive + 1) / 2) / (positive * negative)

@@ -229,8 +229,9 @@ def edge_record(graph: Data, scores: Tensor, k: Size = None) -> dict[str, Any]:
 
     Returns:
         ``num_nodes``; ``edges``, each undirected edge once, best first, and their ``scores``, means of both directions;
-        ``k``, the number of edges in the chosen subgraph, and its ``subgraph_nodes``; ``node_scores``, the mean score
-        of the edges at each node (None without edges), and ``node_shades``, the same rescaled to 0..1 for display;
+        ``k``, the number of edges in the chosen subgraph, and its ``subgraph_nodes``; ``node_scores``, the mean of
+        the highest and the average score of the edges at each node (None without edges), and ``node_shades``, the same
+        rescaled to 0..1 for display;
         ``truth``, whether each edge belongs to the true subgraph, where known.
     """
     nodes = int(graph.num_nodes or 0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
+from goodformer.engine.precision import node_scores
 from goodformer.errors import InputError
 
 Size = int | float | None
@@ -115,12 +116,6 @@ class Undirected:
             found = torch.where(wanted > 0, found, 0)
         return torch.where(high - low > EQUAL * high.abs().maximum(low.abs()), found, 0)
 
-    def node_means(self, values: Tensor, nodes: int) -> Tensor:
-        """Return the mean value of the undirected edges at each node, (N,); NaN for a node without edges."""
-        other = self.ends[0] != self.ends[1]  # a self-loop counts once
-        ends, each = torch.cat((self.ends[0], self.ends[1, other])), torch.cat((values, values[other]))
-        return values.new_zeros(nodes).index_add_(0, ends, each) / torch.bincount(ends, minlength=nodes)
-
 
 @dataclass(frozen=True)
 class ScoredEdges:
@@ -162,8 +157,8 @@ class ScoredEdges:
         return nodes
 
     def node_scores(self, nodes: int) -> Tensor:
-        """Return the mean score of the edges at each node, (N,); NaN for a node without edges."""
-        return self.pairs.node_means(self.scores, nodes)
+        """Return the score of each node, (N,); see `goodformer.engine.precision.node_scores`."""
+        return node_scores(self.scores, self.ends, nodes)
 
 
 def score_edges(edge_index: Tensor, scores: Tensor, k: Size = None, truth: Tensor | None = None) -> ScoredEdges:
