@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rdkit import Chem
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -34,6 +35,18 @@ FAST = {"method": "erm", "model": "gin", "settings": SMALL, "epochs": 12, "split
 def fitted() -> GraphClassifier:
     smiles, labels = molecules()
     return GraphClassifier(**FAST).fit(smiles, np.where(labels, "nitro", "none"))
+
+
+def test_rdkit_molecules_are_predicted_and_explained_by_their_own_numbers(
+    fitted: GraphClassifier, tmp_path: Path
+) -> None:
+    texts = ["CC[N+](=O)[O-]", "CCCO"]
+    turned = [Chem.RenumberAtoms(mol, list(range(mol.GetNumAtoms()))[::-1]) for mol in map(Chem.MolFromSmiles, texts)]
+    assert fitted.predict_proba(turned).tolist() == fitted.predict_proba(texts).tolist()
+    plain, own = (fitted.explain(given, tmp_path / name) for given, name in ((texts, "texts"), (turned, "molecules")))
+    for one, other in zip(plain["graphs"], own["graphs"], strict=True):
+        assert other["node_scores"] == one["node_scores"][::-1]
+        assert "smiles" not in other  # its text would number the atoms differently
 
 
 def test_columns_of_pandas_and_arrays_of_objects_are_read_like_lists(fitted: GraphClassifier) -> None:

@@ -45,9 +45,9 @@ Array = NDArray[Any]
 class GraphEstimator(BaseEstimator):
     """What the estimators for graphs have in common.
 
-    ``X`` is a list, an array or a pandas column of SMILES, of PyG ``Data``, or of networkx graphs. Besides those of
-    scikit-learn there are the methods `explain` (which edges and atoms decide) and `domain_score` (how unlike the
-    training graphs an input is).
+    ``X`` is a list, an array or a pandas column of SMILES, of RDKit molecules, of PyG ``Data``, or of networkx graphs.
+    Besides those of scikit-learn there are the methods `explain` (which edges and atoms decide) and `domain_score` (how
+    unlike the training graphs an input is).
 
     `fit` holds out two sets of graphs: a random one for calibration, and one that differs from the rest, as new
     data will, to choose the epoch. If no environments are given, the groups of the split serve as environments:
@@ -209,14 +209,14 @@ class GraphEstimator(BaseEstimator):
 
         check_is_fitted(self)
         collection = _readable(X, self.model_)
-        parsed = None if collection.molecules is None else collection.molecules.binaries()
+        written = collection.molecules if collection.as_written else None
         return explain_graphs(
             self.model_,
             collection.graphs,
             folder,
             k=k,
-            smiles=collection.smiles,
-            molecules=parsed,
+            smiles=None if written is None else written.smiles,
+            molecules=None if written is None else written.binaries(),
             node_names=collection.names,
             overwrite=overwrite,
         )

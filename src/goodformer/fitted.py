@@ -291,7 +291,7 @@ class FittedModel:
 
         Args:
             graphs: PyG graphs with ``edge_index`` and, unless the model has constant node features, ``x``; or networkx
-                graphs or SMILES, which are read as in training.
+                graphs, SMILES or RDKit molecules, which are read as in training.
             batch_size: Graphs per batch; it does not change the predictions.
             scores: Whether to score edges, too, even where that costs extra.
         """
@@ -479,7 +479,7 @@ class FittedModel:
         return unit(embedding).float()
 
     def read(self, items: Sequence[Any]) -> Collection:
-        """Read SMILES, PyG or networkx graphs as the training graphs were read; see `collect`.
+        """Read SMILES, RDKit molecules, PyG or networkx graphs as the training graphs were read; see `collect`.
 
         Raises:
             InputError: An item cannot be read, or lacks the features that the model was trained with.

@@ -1,4 +1,4 @@
-"""Molecules as graphs: SMILES or mol blocks in, atoms and bonds out, in the column layout of PyG's ``from_smiles``.
+"""Molecules as graphs, in the column layout of PyG's ``from_smiles``: from SMILES, mol blocks or RDKit molecules.
 
 The only data file that imports RDKit. Every text is parsed once; scaffolds, fingerprints and canonical SMILES come from
 the parsed molecule. Atoms and bonds of a graph are in RDKit's canonical order, and chirality is that of the molecule,
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import current_process, get_context
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,7 @@ from goodformer.transforms.properties import rebuilt as from_codes
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+Mol = Chem.Mol
 Texts = Sequence[str | None]
 Column = tuple[Callable[[Any], int], int, Tensor | None]
 S = TypeVar("S")
@@ -53,8 +54,9 @@ KEPT_FROM = 5_000
 CHUNK = 512
 STANDARDS = ("none", "parent", "tautomer")
 """How molecules are standardised: not at all; largest fragment, neutral; the same as RDKit's canonical tautomer."""
-SMILES, BLOCK = "smiles", "block with smiles"
-"""The kinds of text, as they appear in cache keys."""
+SMILES, BLOCK, BINARY = "smiles", "block with smiles", "binary with smiles"
+"""The kinds of text, as they appear in cache keys. The bytes of RDKit's binary format stand for one letter each."""
+NO_PROPERTIES = Chem.PropertyPickleOptions.NoProps
 RDKIT: str = rdBase.rdkitVersion
 """Another version may reject other rows and write scaffolds differently."""
 
@@ -140,7 +142,7 @@ class Parsed:
     Molecules whose graphs come from the disk cache are parsed when they are first needed.
 
     Attributes:
-        smiles: SMILES of each molecule (G): as given, or written by RDKit for mol blocks.
+        smiles: SMILES of each molecule (G): as given, or written by RDKit.
     """
 
     def __init__(
@@ -243,7 +245,7 @@ class Molecules:
             each atom in its text, see `GraphSet.as_given`.
         rows: Row of each graph, ascending (G,).
         rejected: The other rows, ascending.
-        parsed: The molecules of the graphs. For mol blocks, their SMILES number the atoms differently.
+        parsed: The molecules of the graphs. Unless SMILES were given, these number the atoms differently.
     """
 
     graphs: GraphSet
@@ -278,6 +280,13 @@ def featurise_blocks(blocks: Texts, standardise: str = "none") -> Molecules:
     return _molecules(BLOCK, blocks, None, False, None, standardise)
 
 
+def featurise_molecules(molecules: Sequence[Mol | None], standardise: str = "none") -> Molecules:
+    """Return the graphs of RDKit molecules without explicit hydrogens; see `featurise`."""
+    texts = [None if one is None else one.ToBinary(int(NO_PROPERTIES)).decode("latin-1") for one in molecules]
+    made = _molecules(BINARY, texts, None, False, None, standardise)
+    return replace(made, rejected=tuple(replace(one, text="RDKit molecule") for one in made.rejected))
+
+
 def rejected_note(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
     """Return a sentence about the rejected rows that names the first few; empty if there are none."""
     if not rejected:
@@ -309,7 +318,7 @@ class Part:
         edges: Number of directed bonds per molecule (G,).
         rows: Accepted rows (G,).
         rejected: The other rows and why.
-        smiles: SMILES of each molecule, if rows are mol blocks or molecules are standardised.
+        smiles: SMILES of each molecule, unless rows are SMILES that are not standardised.
         binaries: RDKit's binary form of each molecule.
     """
 
@@ -354,8 +363,8 @@ def _read_chunk(texts: Texts, first: int, kind: str, standardise: str = "none") 
             ranks += rank
             chiral += codes
             counts.append((row, len(atoms), 2 * len(bonds)))
-            binaries.append(mol.ToBinary(int(Chem.PropertyPickleOptions.NoProps)))
-            if kind == BLOCK or standardise != "none":
+            binaries.append(mol.ToBinary(int(NO_PROPERTIES)))
+            if kind != SMILES or standardise != "none":
                 smiles.append(Chem.MolToSmiles(mol))
     atom[CHIRALITY] = chiral
     rows, nodes, edges = np.array(counts, dtype=np.int32).reshape(-1, 3).T
@@ -431,13 +440,13 @@ def _parse(kind: str, text: str | None, log: Any) -> Any:
         return "contains a character that SMILES do not have"  # RDKit would silently stop reading there
     if kind == SMILES and len(text.split(None, 1)[0]) > LETTERS * limit("atoms"):
         return f"{len(text):,} letters, more than {LETTERS} for each of {limit('atoms'):,} atoms"
+    if kind == BINARY:
+        return _checked(_whole(text))
     earlier = len(log.messages)
     plain = text.encode("ascii", "replace").decode()  # RDKit's messages may end within a character
     mol = Chem.MolFromSmiles(plain) if kind == SMILES else Chem.MolFromMolBlock(plain)
     if mol is not None:
-        atoms = mol.GetNumAtoms()
-        large = f"{atoms:,} atoms, more than the limit of {limit('atoms'):,} ({VARIABLE}=atoms={atoms} accepts it)"
-        return "no atoms" if not atoms else mol if atoms <= limit("atoms") else large
+        return _checked(mol)
     said = log.messages[earlier:]
     lines = [re.sub(r"^\[[\d:]+\] ?", "", line) for line in said.splitlines()]
     first = next((line for line in lines if line.strip()), "RDKit cannot read it")
@@ -445,6 +454,26 @@ def _parse(kind: str, text: str | None, log: Any) -> Any:
     words = re.sub(r",? (while parsing|for input):.*$", "", words)
     place = re.search(r"around (position \d+)", said)
     return re.sub(r"\s+", " ", words).strip() + (f" at {place[1]}" if place else "")
+
+
+def _whole(binary: str) -> Any:
+    """Return a molecule that was made in any way as if it had been read from SMILES, or the reason why it is none."""
+    mol = restored(binary.encode("latin-1"))
+    try:
+        mol = Chem.RemoveHs(mol)
+    except (Chem.MolSanitizeException, RuntimeError, ValueError) as error:
+        return str(error).partition("\n")[0]
+    Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    return mol
+
+
+def _checked(mol: Any) -> Any:
+    """Return a molecule, or the reason why its size is refused."""
+    if isinstance(mol, str):
+        return mol
+    atoms = mol.GetNumAtoms()
+    large = f"{atoms:,} atoms, more than the limit of {limit('atoms'):,} ({VARIABLE}=atoms={atoms} accepts it)"
+    return "no atoms" if not atoms else mol if atoms <= limit("atoms") else large
 
 
 def _standardised(mol: Any, how: str) -> Any:
@@ -500,7 +529,7 @@ def _molecules(
     )
     rejected = tuple(Rejected(row, texts[row] or "", reason) for row, reason in unpacked(tensors["rejected"]))
     rows = tensors["rows"].long()
-    smiles = unpacked(tensors["smiles"]) if kind == BLOCK or how else [texts[row] for row in rows.tolist()]
+    smiles = unpacked(tensors["smiles"]) if kind != SMILES or how else [texts[row] for row in rows.tolist()]
     return Molecules(graphs, rows, rejected, Parsed(smiles, binaries))
 
 

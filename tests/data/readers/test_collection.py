@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom
 from torch_geometric.data import Data
 from torch_geometric.utils import to_networkx
 
@@ -32,6 +34,57 @@ def test_smiles_are_molecules() -> None:
     assert [(one.row, one.text) for one in collection.rejected] == [(1, ""), (3, "C1C")]
     assert collection.features == FEATURES
     assert torch.equal(collection.graphs.edge["index"], featurise(["CCO", "c1ccccc1"]).graphs.edge["index"])
+
+
+NOTATIONS = [
+    "CC(=O)Oc1ccccc1C(=O)O",
+    "C[C@H](N)C(=O)O",
+    "F/C=C/F",
+    "[NH3+]CC(=O)[O-]",
+    "C",
+    "C[C@@H]1CC[C@H](O)CC1",
+    "[2H]OC",
+    "O=[N+]([O-])c1ccccc1",
+]
+
+
+def same(one: Collection, other: Collection) -> bool:
+    """Whether two collections hold the same graphs."""
+    sides = ((one.graphs.node["x"], *one.graphs.edge.values()), (other.graphs.node["x"], *other.graphs.edge.values()))
+    return all(torch.equal(left, right) for left, right in zip(*sides, strict=True))
+
+
+def test_rdkit_molecules_are_read_like_their_smiles() -> None:
+    expected, molecules = collect(NOTATIONS), [Chem.MolFromSmiles(one) for one in NOTATIONS]
+    found = collect(molecules)
+    assert same(found, expected)
+    assert torch.equal(found.graphs.node["given"], expected.graphs.node["given"])
+    full = [Chem.AddHs(one) for one in molecules]
+    for one in full:
+        rdDistGeom.EmbedMolecule(one, randomSeed=0)
+    assert same(collect(full), expected)
+    assert same(collect([Chem.MolFromSmiles(one, sanitize=False) for one in NOTATIONS]), expected)
+    assert same(collect(molecules, standardise="parent"), collect(NOTATIONS, standardise="parent"))
+
+
+def test_atoms_of_rdkit_molecules_keep_their_numbers() -> None:
+    expected, draws = collect(NOTATIONS), np.random.default_rng(0)
+    molecules = [Chem.MolFromSmiles(one) for one in NOTATIONS]
+    orders = [draws.permutation(one.GetNumAtoms()).tolist() for one in molecules]
+    found = collect([Chem.RenumberAtoms(one, order) for one, order in zip(molecules, orders, strict=True)])
+    assert same(found, expected)
+    assert not found.as_written
+    for order, ours, written in zip(orders, found.graphs, expected.graphs, strict=True):
+        assert [order[number] for number in ours.given.tolist()] == written.given.tolist()
+
+
+def test_molecules_that_rdkit_rejects_are_listed() -> None:
+    found = collect([Chem.MolFromSmiles("CCO"), None, Chem.MolFromSmiles("c1cccc1", sanitize=False)])
+    assert found.rows.tolist() == [0]
+    assert [(one.row, one.text, one.reason[:14]) for one in found.rejected] == [
+        (1, "RDKit molecule", "empty"),
+        (2, "RDKit molecule", "Can't kekulize"),
+    ]
 
 
 def test_edges_that_come_in_both_directions_keep_their_order() -> None:
@@ -126,6 +179,7 @@ def test_numpy_and_tensor_attributes_are_read() -> None:
     [
         ([], "is empty"),
         (["CCO", nx.path_graph(2)], "item 1 is a Graph but item 0 is a str"),
+        (["CCO", Chem.MolFromSmiles("CCO")], "item 1 is a Mol but item 0 is a str"),
         ([3], "item 0 is a int.*SMILES"),
         ([data([], 0)], "graph 0 is empty"),
         ([data([]), data([], x=torch.ones(3, 2))], "differ in having x|has x .* where"),

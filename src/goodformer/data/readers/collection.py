@@ -20,7 +20,7 @@ from torch import Tensor
 
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet, bounds, check_several, each_way_once
-from goodformer.data.molecule import FEATURES, Parsed, Rejected, featurise
+from goodformer.data.molecule import FEATURES, Mol, Molecules, Parsed, Rejected, featurise, featurise_molecules
 from goodformer.data.readers.attributes import Attributes, has_own, node_names, own_features, warn_unread
 from goodformer.errors import InputError
 from goodformer.limits import check_limit, limit
@@ -54,7 +54,8 @@ class Collection:
         molecules: The parsed molecule of each graph; None if the graphs are not molecules.
         names: Names of the nodes of each graph; None if they are numbers.
         attributes: Encoding of the attributes of networkx graphs, if they are the features.
-        as_written: Whether ``given`` numbers atoms as in the SMILES; an SDF file numbers them as in the record.
+        as_written: Whether ``given`` numbers atoms as in the SMILES; records of SDF files and RDKit molecules have
+            numbers of their own.
     """
 
     graphs: GraphSet
@@ -103,13 +104,15 @@ def _missing(item: Any) -> bool:
 
 
 def collect(
-    items: Sequence[str | Data | nx.Graph | None],
+    items: Sequence[str | Mol | Data | nx.Graph | None],
     features: FeatureSpec | None = None,
     standardise: str = "none",
     attributes: Attributes | None = None,
     named: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
 ) -> Collection:
-    """Collect SMILES, PyG `Data` objects or networkx graphs, in the order given.
+    """Collect SMILES, RDKit molecules, PyG `Data` objects or networkx graphs, in the order given.
+
+    Atoms of SMILES and of RDKit molecules keep their numbers; explicit hydrogens are removed.
 
     Models read undirected graphs. If an edge is given in one direction only, the other direction is appended with the
     same features; repeated edges count once and self-loops are dropped. A directed networkx graph is therefore read as
@@ -125,19 +128,24 @@ def collect(
     features). Without features, all nodes are alike.
 
     Args:
-        items: SMILES (None or empty for a missing one), PyG graphs or networkx graphs, all of one kind.
+        items: SMILES (None or empty for a missing one), RDKit molecules (None for a missing one), PyG graphs or
+            networkx graphs, all of one kind.
         features: Expected node and edge features; inferred from the graphs by default.
         standardise: How molecules are standardised, see `goodformer.data.molecule.STANDARDS`.
         attributes: Encoding of networkx attributes that a model was trained with; learnt from the graphs by default.
         named: Names of the node and of the edge attributes to use; by default all.
 
     Raises:
-        InputError: Kinds are mixed, or a graph is invalid. A SMILES that RDKit rejects is no error; its row is in
-            ``rejected``.
+        InputError: Kinds are mixed, or a graph is invalid. A SMILES or molecule that RDKit rejects is no error; its
+            row is in ``rejected``.
     """
     kind = _kind(items)
     if kind is str:
         return from_smiles(items, features, standardise=standardise)  # type: ignore[arg-type]
+    if kind is Mol:
+        check_molecular(features, "RDKit molecules were passed")
+        read = _read(featurise_molecules(items, standardise), len(items))  # type: ignore[arg-type]
+        return replace(read, as_written=standardise != "none")
     if kind.__name__ == "Data":
         return from_data(items, features)  # type: ignore[arg-type]
     if features is None:  # not again for predictions
@@ -173,9 +181,13 @@ def from_smiles(
 ) -> Collection:
     """Read molecules from SMILES; ``first`` is the number of the first row."""
     check_molecular(features, "SMILES were passed" if any(smiles) or not len(smiles) else "no graph was passed")
-    made = featurise(smiles, standardise=standardise)
+    return _read(featurise(smiles, standardise=standardise), len(smiles), first)
+
+
+def _read(made: Molecules, rows: int, first: int = 0) -> Collection:
+    """Return molecules as a collection; ``first`` is the number of the first row."""
     rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
-    return Collection(made.graphs, FEATURES, made.rows + first, len(smiles), rejected, made.parsed)
+    return Collection(made.graphs, FEATURES, made.rows + first, rows, rejected, made.parsed)
 
 
 def check_molecular(features: FeatureSpec | None, what: str) -> None:
@@ -266,20 +278,21 @@ def _cast(values: Tensor, features: Features) -> Tensor:
 def _kind(items: Sequence[Any]) -> type:
     """Return the common kind of all items."""
     if not len(items):
-        raise InputError("the input is empty; pass at least one SMILES, PyG graph or networkx graph.")
+        raise InputError("the input is empty; pass at least one SMILES, molecule or graph.")
     if all(item is None or isinstance(item, str) for item in items):
         return str
     import networkx as nx
     from torch_geometric.data import Data  # takes two seconds
 
-    kinds = [next((kind for kind in (str, Data, nx.Graph) if isinstance(item, kind)), None) for item in items]
-    found = [kind or (str if item is None else None) for kind, item in zip(kinds, items, strict=True)]
+    known = (str, Mol, Data, nx.Graph)
+    kinds = [next((kind for kind in known if isinstance(item, kind)), None) for item in items]
+    missing = Mol if Mol in kinds else str
+    found = [kind or (missing if item is None else None) for kind, item in zip(kinds, items, strict=True)]
     for place, kind in enumerate(found):
         if kind is None:
             got = type(items[place]).__name__
-            hint = " (of an RDKit molecule: Chem.MolToSmiles(molecule))" if got == "Mol" else ""
             raise InputError(
-                f"item {place} is a {got}; pass SMILES{hint}, torch_geometric.data.Data or networkx graphs."
+                f"item {place} is a {got}; pass SMILES, RDKit molecules, torch_geometric.data.Data or networkx graphs."
             )
         if kind is not found[0]:
             first = getattr(found[0], "__name__", "")
