@@ -28,6 +28,7 @@ from goodformer.errors import InputError
 from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import REGRESSION, Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
+from goodformer.uncertainty.domain import INSIDE
 from goodformer.uncertainty.observe import observe, observe_batch, sample
 from goodformer.uncertainty.training_rows import (
     TRAINING,
@@ -62,7 +63,8 @@ class Predictions:
             None if the method does not score edges.
         domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1]. This and the following are None
             for a model without uncertainty.
-        outside: Whether a graph lies outside the domain of the training graphs, (B,).
+        reason: Why a graph lies outside the domain of the training graphs, (B,): a value of
+            `goodformer.uncertainty.domain`, where ``INSIDE`` means that it does not.
         spread: Standard deviation of the members' probabilities or values, (B,); None if the method has no members.
         values: Predicted values of measured targets in their own units, (B, T); None for classes.
         hardness: How hard each value is to predict, (B, T), which scales its interval; None for classes.
@@ -73,13 +75,18 @@ class Predictions:
     classes: Tensor
     edge_scores: list[Tensor] | None
     domain_score: Tensor | None = None
-    outside: Tensor | None = None
+    reason: Tensor | None = None
     spread: Tensor | None = None
     values: Tensor | None = None
     hardness: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
+
+    @property
+    def outside(self) -> Tensor | None:
+        """Whether each graph lies outside the domain of the training graphs, (B,)."""
+        return None if self.reason is None else self.reason != INSIDE
 
     def subset(self, places: Sequence[int]) -> Predictions:
         """Return the predictions for some of the graphs."""
@@ -323,7 +330,7 @@ class FittedModel:
             **self._meaning(z),
             edge_scores=[by_edge[place] for place in back.tolist()] if by_edge else None,
             domain_score=None if known is None or raw is None else known.domain_score(raw, far),
-            outside=None if known is None or raw is None else known.outside(raw, far),
+            reason=None if known is None or raw is None else known.reason(raw, far),
             spread=disagreement,
             hardness=known.hardness(z, raw, disagreement) if self.task.measured and known and raw is not None else None,
         )
@@ -347,7 +354,7 @@ class FittedModel:
         row = none[:, 0]
         found = Predictions(none, **self._meaning(none), edge_scores=None, spread=row if self.members > 1 else None)
         if self.uncertainty:
-            found = replace(found, domain_score=row, outside=row.bool(), hardness=none if self.task.measured else None)
+            found = replace(found, domain_score=row, reason=row.long(), hardness=none if self.task.measured else None)
         return found
 
     @torch.no_grad()

@@ -24,6 +24,8 @@ SPLITS = tuple(SPLIT_NAMES)
 """The keys of the splits: ``id_*`` are distributed like ``train``, ``val`` and ``test`` are shifted."""
 ANSWER_PREFIX = "goodformer_"
 """Begins the names of all answer columns in a table if the user's columns have one of their plain names."""
+BECAUSE = "outside_because"
+"""Column that says why a row is outside the domain."""
 
 METRIC_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC", "rmse": "RMSE"}
 """The metrics of tasks and their names in tables and progress lines."""

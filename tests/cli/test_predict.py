@@ -15,6 +15,7 @@ import torch
 
 import goodformer as gf
 from goodformer.apply.predict import answer_columns, predict_file
+from goodformer.data.molecule import featurise
 from goodformer.errors import InputError
 from goodformer.explain.fidelity import VERDICTS
 from goodformer.fitted import FittedModel, Predictions
@@ -46,6 +47,17 @@ def test_rows_and_printed_numbers_are_those_of_the_earlier_version(command: Comm
     assert rest[0].startswith("2 of 13 rows cannot be read")
     assert [line.split(":")[0].strip() for line in rest[1:3]] == ["row 4", "row 10"]
     assert rest[-1] == "answers: answers.csv"
+
+
+def test_rows_outside_the_domain_say_why(command: Command) -> None:
+    model, usual = untrained(), featurise(["C" * size for size in range(2, 30)]).graphs
+    model.fit_uncertainty(usual, usual).save("mine")
+    Path("new.csv").write_text(f"smiles\nCCCC[SeH]\n{'C' * 400}\n", encoding="utf-8")
+    assert command("predict", "mine", "new.csv", "-o", "answers.csv").code == 0
+    assert [(row["outside"], row["outside_because"]) for row in rows_of(Path("answers.csv"))] == [
+        ("True", "contains Se, which no training row has"),
+        ("True", "more than twice as large as any training row"),
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 4, 1024])

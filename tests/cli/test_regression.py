@@ -47,7 +47,7 @@ def test_a_file_of_measured_values_is_fitted_predicted_and_explained(command: Co
     said = command("predict", "model", "mine.csv", "-o", "answers.csv", "--sets", "0.8")
     assert said.code == 0, said.err
     rows = list(csv.DictReader(Path("answers.csv").read_text().splitlines()))
-    assert list(rows[0])[:6] == ["smiles", "logS", "predicted", "domain_score", "outside", "lower"]
+    assert list(rows[0])[:6] == ["smiles", "logS", "predicted", "domain_score", "outside", "outside_because"]
     found = np.array([[float(row[name]) for name in ("lower", "predicted", "upper")] for row in rows])
     assert (found[:, 0] < found[:, 1]).all()
     assert (found[:, 1] < found[:, 2]).all()

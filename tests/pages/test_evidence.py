@@ -72,9 +72,9 @@ def test_answers_are_found_whatever_the_columns_are_called(tmp_path: Path) -> No
     path = tmp_path / "answers.csv"
     path.write_text(
         "smiles,problem,goodformer_a_predicted,goodformer_a_p_yes,goodformer_b_predicted,goodformer_b_lower,"
-        "goodformer_b_upper,goodformer_outside,goodformer_problem\n"
-        f'C,"{EVIL.replace(chr(34), chr(34) * 2)}",yes,0.75,1.5,1.0,2.5,True,\n'
-        "x,,,,,,,,bad\n"
+        "goodformer_b_upper,goodformer_outside,goodformer_outside_because,goodformer_problem\n"
+        f'C,"{EVIL.replace(chr(34), chr(34) * 2)}",yes,0.75,1.5,1.0,2.5,True,contains Se,\n'
+        "x,,,,,,,,,bad\n"
     )
     found = Answers.read(path, two)
     assert found.own == ["smiles", "problem"]
@@ -82,6 +82,7 @@ def test_answers_are_found_whatever_the_columns_are_called(tmp_path: Path) -> No
     assert found.p[0] == {"no": [0.25, None], "yes": [0.75, None]}
     assert found.ends == [None, ([1.0, None], [2.5, None])]
     assert found.outside == [True, None]
+    assert found.because == ["contains Se", None]
     assert found.problems == {1: "bad"}
 
 

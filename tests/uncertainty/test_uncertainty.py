@@ -31,6 +31,7 @@ from goodformer.spec import Task
 from goodformer.uncertainty import calibration, conformal, observe
 from goodformer.uncertainty import domain as unusual
 from goodformer.uncertainty import uncertainty as u
+from goodformer.uncertainty.domain import INSIDE, LARGER, NEW_KIND, UNUSUAL
 
 CLASSES, TARGETS = Task("multiclass", 3, "accuracy"), Task("binary", 2, "rocauc")
 TARGET = Task("binary", 1, "rocauc")
@@ -539,11 +540,14 @@ def test_graphs_beyond_the_training_graphs_are_outside_whatever_their_embedding(
     for one in (known, u.Uncertainty.load(tmp_path)):
         model.uncertainty = one
         answer = model.predict(featurise(["CCCCC", "C" * 22, "C" * 23 + "O", "C" * 1000, "CC[Pt]", "CCO"]).graphs)
+        assert answer.reason.tolist()[3:5] == [LARGER, NEW_KIND + 78]
         assert answer.outside.tolist()[3:5] == [True, True]
         assert answer.domain_score[3:5].tolist() == [1.0, 1.0]
         assert not answer.outside[[0, 5]].any()
     older = replace(known, state={name: known.state[name] for name in known.state if name not in ("largest", "kinds")})
     assert not older.beyond(observe.observe(model.method, train)).any()
+    assert known.reason(known.reference[-1:] + 1).tolist() == [UNUSUAL]
+    assert known.reason(known.reference[:1]).tolist() == [INSIDE]
 
 
 @pytest.mark.parametrize("score", ["neighbours", "energy"])
@@ -560,4 +564,4 @@ def test_the_range_is_that_of_all_training_graphs(score: str, monkeypatch: pytes
     model.fit_uncertainty(train, featurise(usual).graphs, score)
     assert model.uncertainty is not None
     seen = observe.observe(model.method, model.prepare(featurise(["C" * 60, "CC[Pt]", "C" * 200, "CC[Au]"]).graphs))
-    assert model.uncertainty.beyond(seen).tolist() == [False, False, True, True]
+    assert model.uncertainty.beyond(seen).tolist() == [INSIDE, INSIDE, LARGER, NEW_KIND + 79]

@@ -18,14 +18,15 @@ from goodformer import files
 from goodformer.apply.part import Part
 from goodformer.data.digest import digest
 from goodformer.data.graphs import GraphSet
-from goodformer.data.molecule import RDKIT, VERSION
+from goodformer.data.molecule import RDKIT, VERSION, symbol
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_notes, written_columns
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.spec import ANSWER_PREFIX
+from goodformer.spec import ANSWER_PREFIX, BECAUSE
 from goodformer.uncertainty.conformal import conformal_rank
+from goodformer.uncertainty.domain import INSIDE, LARGER, NEW_KIND, UNUSUAL
 
 if TYPE_CHECKING:
     from goodformer.explain.fidelity import Fidelity
@@ -36,6 +37,12 @@ BLOCK = 1024
 LISTED = 20
 """Unreadable rows that a report lists."""
 PROBLEM, STANDARDISED, PREDICTED = "problem", "standardised", "predicted"
+WORDS = {
+    INSIDE: None,
+    UNUSUAL: "unlike the training rows",
+    LARGER: "more than twice as large as any training row",
+}
+"""Why a row is outside the domain; elements and kinds of nodes are named apart."""
 LINE = re.compile(r"\bline \d+\b")
 """Occurs in the reason if a line of JSON is a graph but does not fit the model."""
 OLD_READER = (
@@ -223,13 +230,15 @@ def block_answers(
 def answer_columns(model: FittedModel, answer: Predictions | None, level: float | None = None) -> Columns:
     """Return the columns of answers, one value per graph; no graphs if there is no prediction.
 
-    These are class and probabilities, or values; domain score, spread, and conformal sets, or ends of intervals.
+    These are class and probabilities, or values; domain score and why a row is outside; spread; and conformal sets, or
+    ends of intervals.
     """
     answer = model.empty() if answer is None else answer
     columns = _value_columns(model, answer) if model.task.measured else _class_columns(model, answer)
-    if answer.domain_score is not None and answer.outside is not None:
+    if answer.domain_score is not None and answer.outside is not None and answer.reason is not None:
         columns["domain_score"] = _rounded(answer.domain_score)
         columns["outside"] = answer.outside.tolist()
+        columns[BECAUSE] = [_because(model, code) for code in answer.reason.tolist()]
     if answer.spread is not None:
         columns["spread"] = _rounded(answer.spread)
     if level is None:
@@ -245,6 +254,14 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
         held = ["|".join(name for name, inside in zip(names, row, strict=True) if inside) for row in rows]
         columns[f"{target}_set" if len(model.classes) > 1 else "set"] = held
     return columns
+
+
+def _because(model: FittedModel, code: int) -> str | None:
+    """Return why a row is outside the domain; None if it is inside."""
+    if code < NEW_KIND:
+        return WORDS[code]
+    what = f"contains {symbol(code - NEW_KIND)}" if model.molecular else "contains a kind of node"
+    return f"{what}, which no training row has"
 
 
 def _class_columns(model: FittedModel, answer: Predictions) -> Columns:

@@ -287,6 +287,11 @@ def featurise_molecules(molecules: Sequence[Mol | None], standardise: str = "non
     return replace(made, rejected=tuple(replace(one, text="RDKit molecule") for one in made.rejected))
 
 
+def symbol(element: int) -> str:
+    """Return the symbol of an element, given its number."""
+    return str(Chem.GetPeriodicTable().GetElementSymbol(element))
+
+
 def rejected_note(rejected: Sequence[Rejected], rows: int, place: Callable[[int], str], named: int = 3) -> str:
     """Return a sentence about the rejected rows that names the first few; empty if there are none."""
     if not rejected:

@@ -25,7 +25,7 @@ from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part, Seen
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import ANSWER_PREFIX
+from goodformer.spec import ANSWER_PREFIX, BECAUSE
 
 NEW = "new"
 """Colour variable of the rows of the file."""
@@ -87,6 +87,7 @@ class Answers:
         ends: For each target lower and upper ends; None if there are none.
         domain_score: Domain score of each row, or None.
         outside: Whether each row is outside the domain, or None.
+        because: Why it is, or None.
         spread: Disagreement of members, or None.
         sets: Conformal set of each row as text, or None.
         verdicts: Whether the marked part of each row decides (``predict --explain``), or None.
@@ -101,6 +102,7 @@ class Answers:
     ends: list[tuple[list[float | None], list[float | None]] | None]
     domain_score: list[float | None] | None
     outside: list[bool | None] | None
+    because: list[Any] | None
     spread: list[float | None] | None
     sets: list[Any] | None
     verdicts: list[Any] | None
@@ -138,7 +140,7 @@ class Answers:
             taken += both if within else []
             ends.append(tuple([_number(one) for one in columns[name]] for name in both) if within else None)
         rest: dict[str, list[Any] | None] = {}
-        for name in ("domain_score", "outside", "spread", "set", "standardised", "verdict", "marked"):
+        for name in ("domain_score", "outside", BECAUSE, "spread", "set", "standardised", "verdict", "marked"):
             rest[name] = columns.get(f"{prefix}{name}")
             taken += [f"{prefix}{name}"] if rest[name] is not None else []
         problem = columns.get(f"{prefix}problem", [])
@@ -152,6 +154,7 @@ class Answers:
             ends,
             rest["domain_score"] and [_number(one) for one in rest["domain_score"]],
             rest["outside"] and [None if one is None else str(one).lower() == "true" for one in rest["outside"]],
+            rest[BECAUSE],
             rest["spread"] and [_number(one) for one in rest["spread"]],
             rest["set"],
             rest["verdict"],
@@ -479,6 +482,7 @@ def table_rows(
                 "answers": said,
                 "domain_score": answers.domain_score and answers.domain_score[row],
                 "outside": bool(answers.outside and answers.outside[row]),
+                "because": answers.because and answers.because[row],
                 "spread": answers.spread and answers.spread[row],
                 "set": answers.sets and answers.sets[row],
                 "near": float(near[0][place, 0]),

@@ -19,6 +19,8 @@ from goodformer.uncertainty.observe import Seen, node_kinds
 
 State = dict[str, Tensor]
 NEIGHBOURS, TWICE = 10, 2.0
+INSIDE, UNUSUAL, LARGER, NEW_KIND = range(4)
+"""Why a graph is outside the domain; ``NEW_KIND + k`` stands for a node of the kind k."""
 
 
 @dataclass(frozen=True)
@@ -149,15 +151,17 @@ def learn_range(graphs: GraphSet) -> State:
 
 
 def beyond(state: State, seen: Seen) -> Tensor:
-    """Return whether graphs are more than twice as large as any known one, or have an unknown kind of node, (B,).
+    """Return whether graphs have an unknown kind of node, or are more than twice as large as any known one, (B,).
 
-    Embeddings need not show either: a chain of a thousand atoms has the environments of a short one.
+    The values are those of `NEW_KIND`, `LARGER` and `INSIDE`. Embeddings need not show either: a chain of a thousand
+    atoms has the environments of a short one.
     """
-    found = torch.zeros(len(seen), dtype=torch.bool)
+    found = torch.full((len(seen),), INSIDE)
     if "largest" in state:
-        found |= seen.statistics[:, 0] > state["largest"] + math.log(TWICE)
+        found[seen.statistics[:, 0] > state["largest"] + math.log(TWICE)] = LARGER
     if "kinds" in state and seen.kinds is not None:
-        found |= (seen.kinds & ~state["kinds"]).any(1)
+        new = seen.kinds & ~state["kinds"]  # (B, K)
+        found = torch.where(new.any(1), NEW_KIND + new.int().argmax(1), found)
     return found
 
 

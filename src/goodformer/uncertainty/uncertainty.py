@@ -25,7 +25,15 @@ from goodformer.settings import first_mistake
 from goodformer.spec import REGRESSION, Task
 from goodformer.uncertainty.calibration import COLDEST, HOTTEST, Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, coverage, thresholds
-from goodformer.uncertainty.domain import DOMAIN_SCORES, DomainScore, available, beyond, learn_range
+from goodformer.uncertainty.domain import (
+    DOMAIN_SCORES,
+    INSIDE,
+    UNUSUAL,
+    DomainScore,
+    available,
+    beyond,
+    learn_range,
+)
 from goodformer.uncertainty.intervals import (
     CONSTANT,
     LEVEL,
@@ -144,7 +152,7 @@ class Uncertainty:
         return _rankable(DOMAIN_SCORES[self.score].measure(self.task, dict(self.state), seen))
 
     def beyond(self, seen: Seen) -> Tensor:
-        """Return whether graphs exceed the training graphs in size or kinds of nodes, (B,).
+        """Return whether graphs exceed the training graphs in size or kinds of nodes, and in which, (B,).
 
         Models that earlier versions saved know no such limits.
         """
@@ -153,15 +161,20 @@ class Uncertainty:
     def domain_score(self, unusual: Tensor, beyond: Tensor | None = None) -> Tensor:
         """Return the share of validation graphs that are less unusual, (B,) in [0, 1]; 1 for graphs `beyond`."""
         share = torch.searchsorted(self.reference, unusual - _rounding(unusual)) / len(self.reference)
-        return share.float() if beyond is None else share.float().masked_fill(beyond, 1.0)
+        return share.float() if beyond is None else share.float().masked_fill(beyond != INSIDE, 1.0)
+
+    def reason(self, unusual: Tensor, beyond: Tensor | None = None) -> Tensor:
+        """Return why graphs are outside: `beyond`, or more unusual than a share 1 - alpha of usual graphs, (B,)."""
+        rank = conformal_rank(len(self.reference), 1 - self.alpha)
+        found = torch.full((len(unusual),), INSIDE) if beyond is None else beyond
+        if rank > len(self.reference):
+            return found
+        far = unusual - _rounding(unusual) > self.reference[rank - 1]
+        return torch.where(far & (found == INSIDE), UNUSUAL, found)
 
     def outside(self, unusual: Tensor, beyond: Tensor | None = None) -> Tensor:
-        """Return whether graphs are `beyond` or more unusual than a share 1 - alpha of usual graphs, (B,)."""
-        rank = conformal_rank(len(self.reference), 1 - self.alpha)
-        beyond = torch.zeros(len(unusual), dtype=torch.bool) if beyond is None else beyond
-        if rank > len(self.reference):
-            return beyond
-        return beyond | (unusual - _rounding(unusual) > self.reference[rank - 1])
+        """Return whether graphs are outside the domain, for any `reason`, (B,)."""
+        return self.reason(unusual, beyond) != INSIDE
 
     def sets(self, logits: Tensor, level: float = 0.9) -> Tensor:
         """Return conformal sets: (B, C), or (B, C, 2) for 0 and 1 of each binary target.
