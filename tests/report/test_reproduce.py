@@ -168,6 +168,19 @@ def test_only_whole_rows_above_chance_are_marked() -> None:
     assert marked({"erm": [0.33, 0.34, 0.35], "irm": [0.4] * 3, **low}) == ["IRM"]
 
 
+@pytest.mark.parametrize(("last", "marked"), [(0.45, ["ERM"]), (0.55, [])])
+def test_the_best_row_is_marked_only_if_every_selection_rule_agrees(last: float, marked: list[str]) -> None:
+    """IRM is worse than ERM at the chosen epoch, and at the last one better in the second case."""
+    at_last = {"erm": 0.5, "irm": last}
+    records = [
+        made(row, seed, ood_test=value, by_rule={"last": {"ood_test": at_last[row]}})
+        for row, value in (("erm", 0.5), ("irm", 0.4))
+        for seed in range(3)
+    ]
+    table = report("table-main", records, methods="erm,irm", datasets="good-motif")["tables"][0]
+    assert [row[0].text for row in reproduce.table(table).rows if row[1].rank == 1] == marked
+
+
 def test_nothing_is_marked_beside_rows_with_other_inputs_or_epochs() -> None:
     def marked(names: str, budget: str, table: int = 0) -> list[str]:
         rows = names.split(",")

@@ -19,7 +19,16 @@ from goodformer.errors import InputError
 from goodformer.report import headline, records, verdict_page
 from goodformer.report.artefacts import ARTEFACTS, FULL, REFERENCE, Artefact, Column, Contrast, TablePlan
 from goodformer.report.compare import Comparison, chance_of, given
-from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, Metric, chance, chosen_on, over_seeds
+from goodformer.report.metrics import (
+    INFERENCE,
+    METRICS,
+    SELECTION_NAMES,
+    Metric,
+    by_rule,
+    chance,
+    chosen_on,
+    over_seeds,
+)
 from goodformer.report.pace import Paces, duration
 from goodformer.report.paper import is_whole_table
 from goodformer.report.records import Mean, Record, SeedDifference, finished, read_lines, seed_difference, welch
@@ -192,6 +201,7 @@ def _entry(column: Column, row: Row, found: Mapping[str, Record]) -> dict[str, A
         "of": len(ids),
         "given": given(comparison.configs[row.name, comparison.seeds[0]], done) if ids else None,
         **metric.over(done).to_dict(),
+        "rules": [by_rule("ood_test", one, done).to_dict() for one in SELECTION_NAMES if column.metric == "ood_test"],
         "beside": None if published is None else dict(zip(("mean", "std"), (*published, None), strict=False)),
     }
 
@@ -339,15 +349,18 @@ def _cells(
 def _decided(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the best mean of our runs is above all others by more than the scatter of the seeds.
 
-    Means of the paper, which has no runs here, are always ranked.
+    It must be so whichever rule chooses the epoch, as far as records have all rules. Means of the paper, which has no
+    runs here, are always ranked.
     """
     ours = [entry for entry in entries if entry["mean"] is not None and entry.get("of")]
-    if not ours:
-        return True
-    means = [Mean(entry["mean"], entry["std"], entry["known"]) for entry in ours]
-    best = max(means, key=lambda one: one.mean or 0.0)
-    rest = [one for one in means if one is not best]
-    return all(one.std is not None and best.std is not None and welch(best, one).low > 0 for one in rest)
+    best = max(range(len(ours)), key=lambda place: ours[place]["mean"], default=0)
+    for view in (ours, *zip(*(entry["rules"] for entry in ours), strict=True)):
+        if all(one["mean"] is not None for one in view):
+            means = [Mean(one["mean"], one["std"], entry["known"]) for one, entry in zip(view, ours, strict=True)]
+            first, rest = means[best : best + 1], means[:best] + means[best + 1 :]
+            if any(one.std is None or two.std is None or welch(one, two).low <= 0 for one in first for two in rest):
+                return False
+    return True
 
 
 def chance_remark(tables: Sequence[Mapping[str, Any]]) -> str:

@@ -29,7 +29,8 @@ CAUSES = (
 EPOCHS = (
     "Every epoch of the full runs of the paper's presets on Motif basis, seed by seed: OOD test accuracy in %, "
     "Precision@10 by the mask and by its logits. A mask that saturates ties edges, which then share their places; the "
-    "logits still rank them. The reported epoch is chosen on OOD validation, which is our choice, and marked with *."
+    "logits still rank them. The reported epoch is chosen on OOD validation, as in the published code, and marked "
+    "with *."
 )
 CURVES = {
     "accuracy": ("ood_test", 100, 2),

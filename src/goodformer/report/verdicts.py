@@ -62,9 +62,9 @@ RULES = {
         f"{SEEDS} seeds. With a smaller budget or fewer seeds the verdict is *{NOT_TESTED}* and the figure is shown."
     ),
     "selection": (
-        "The paper does not say how it selects the reported epoch. Ours is chosen on OOD validation, the convention of "
-        "the GOOD benchmark. No verdict on a number hinges on this choice: each number is also taken at the epoch that "
-        f"is best on ID validation and at the last epoch. If some of the three means pass and the others "
+        "The paper does not say how it selects the reported epoch. Ours is chosen on OOD validation, as in its "
+        "published code and in the GOOD benchmark. No verdict on a number hinges on this choice: each number is also "
+        "taken at the epoch that is best on ID validation and at the last epoch. If some of the three means pass and the others "
         f"fail beyond the scatter of the runs, the verdict is *{DEPENDS}*."
     ),
     "number": (
