@@ -64,8 +64,8 @@ RULES = {
     "selection": (
         "The paper does not say how it selects the reported epoch. Ours is chosen on OOD validation, as in its "
         "published code and in the GOOD benchmark. No verdict on a number hinges on this choice: each number is also "
-        "taken at the epoch that is best on ID validation and at the last epoch. If some of the three means pass and the others "
-        f"fail beyond the scatter of the runs, the verdict is *{DEPENDS}*."
+        "taken at the epoch that is best on ID validation and at the last epoch. If some of the three means pass and "
+        f"the others fail beyond the scatter of the runs, the verdict is *{DEPENDS}*."
     ),
     "number": (
         f"A number is *{REPRODUCED}* if our mean lies within the paper's mean ± 1 standard deviation or above it under "
