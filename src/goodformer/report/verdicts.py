@@ -490,7 +490,7 @@ def _dispersion(cells: Sequence[Mapping[str, Any]]) -> Answer:
     first, last = (
         statistics.fmean(cell["largest"]["none"] for cell in cells if cell["nodes"] == n) for n in (small, large)
     )
-    return f"largest weight {first:.3f} at {small} nodes, {last:.3f} at {large}", last < first / 2
+    return f"largest weight over all bases {first:.3f} at {small} nodes, {last:.3f} at {large}", last < first / 2
 
 
 def _temperature(cells: Sequence[Mapping[str, Any]]) -> Answer:
