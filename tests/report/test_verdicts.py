@@ -293,7 +293,7 @@ def test_statements_about_trained_models_need_three_runs_of_the_papers_preset() 
     assert checked("temperature", theory(runs=runs[:2])).findings[0].words == "not tested (2 of 3 full runs)"
     ours = checked("dispersion", theory(runs=[{**run, "preset": "default"} for run in runs]))
     assert ours.findings[0].words == "not tested (measured with ours only)"
-    assert ours.ours.measured == "largest weight 0.500 at 15 nodes, 0.200 at 325"
+    assert ours.ours.measured == "largest weight over all bases 0.500 at 15 nodes, 0.200 at 325"
 
 
 # ------------------------------------------------------------------------------------------ the page
