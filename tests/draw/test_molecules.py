@@ -82,8 +82,8 @@ def test_the_best_of_several_chosen_bonds_is_the_strongest() -> None:
     part = highlights(PROPANOL, graph.edge_index, torch.tensor([3.0, 3.0, 2.0, 2.0, 1.0, 1.0]), k=2)
     assert part.bonds[0] == pytest.approx(CHOSEN(1.0)[:3])
     assert part.bonds[1] == pytest.approx(CHOSEN(0.0)[:3])
-    assert part.atoms[0] == pytest.approx(CHOSEN(1.0)[:3])  # the mean of its only bond
-    assert part.atoms[1] == pytest.approx(CHOSEN(2 / 3)[:3], abs=0.01)  # 2.5 between 1.5 (atom 2) and 3
+    assert part.atoms[0] == pytest.approx(CHOSEN(1.0)[:3])  # that of its only bond
+    assert part.atoms[1] == pytest.approx(CHOSEN(0.8)[:3], abs=0.01)  # 2.75 between 1.75 (atom 2) and 3
     assert part.atoms[3] == pytest.approx(OTHERS(0.0)[:3])  # oxygen, which no chosen bond touches
 
 

@@ -101,7 +101,7 @@ def test_a_share_is_none_or_all_only_if_it_is(share: float, shown: str) -> None:
 
 def test_one_row_of_many_outside_the_domain_is_not_none() -> None:
     rows = 297
-    found = Answers({}, rows, [], [[1.0] * rows], [{}], [None], None, None, None, None, None, {})
+    found = Answers({}, rows, [], [[1.0] * rows], [{}], [None], None, None, None, None, None, None, {})
     known = {"parts": {"id_test": {"outside": [True] + [False] * 999}}, "similarity": "distance"}
     assert verdict(found, 1 / rows, [], known)["text"].startswith("<1% of 297 rows")
     assert "ID test: <1%" in verdict(found, 1 / rows, [], known)["text"]
