@@ -1,6 +1,7 @@
 """Two tiny trained runs that the tests of the command line share."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from goodformer import cli
+from goodformer.data.acquire import VARIABLE as DATA
 
 TINY = ["--quiet", "--epochs", "1", "--set", "dataset.graphs=150", "--set", "model.dim=16"]
 
@@ -50,6 +52,10 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(cache: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """Run a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    named = os.environ.get(DATA)  # --data-dir changes it; the fixture restores it
+    monkeypatch.setenv(DATA, named or "")
+    if named is None:
+        monkeypatch.delenv(DATA)
 
     def run(*arguments: str | Path) -> Answer:
         capfd.readouterr()
