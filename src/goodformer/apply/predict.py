@@ -235,9 +235,9 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     """
     answer = model.empty() if answer is None else answer
     columns = _value_columns(model, answer) if model.task.measured else _class_columns(model, answer)
-    if answer.domain_score is not None and answer.outside is not None and answer.reason is not None:
+    if answer.domain_score is not None and answer.reason is not None:
         columns["domain_score"] = _rounded(answer.domain_score)
-        columns["outside"] = answer.outside.tolist()
+        columns["outside"] = (answer.reason != INSIDE).tolist()
         columns[BECAUSE] = [_because(model, code) for code in answer.reason.tolist()]
     if answer.spread is not None:
         columns["spread"] = _rounded(answer.spread)

@@ -353,13 +353,16 @@ def _decided(entries: Sequence[Mapping[str, Any]]) -> bool:
     runs here, are always ranked.
     """
     ours = [entry for entry in entries if entry["mean"] is not None and entry.get("of")]
-    best = max(range(len(ours)), key=lambda place: ours[place]["mean"], default=0)
+    if not ours:
+        return True
+    best = max(range(len(ours)), key=lambda place: ours[place]["mean"])
     for view in (ours, *zip(*(entry["rules"] for entry in ours), strict=True)):
-        if all(one["mean"] is not None for one in view):
-            means = [Mean(one["mean"], one["std"], entry["known"]) for one, entry in zip(view, ours, strict=True)]
-            first, rest = means[best : best + 1], means[:best] + means[best + 1 :]
-            if any(one.std is None or two.std is None or welch(one, two).low <= 0 for one in first for two in rest):
-                return False
+        means = [Mean(one["mean"], one["std"], entry["known"]) for one, entry in zip(view, ours, strict=True)]
+        if any(one.mean is None for one in means):
+            continue
+        first = means.pop(best)
+        if any(first.std is None or one.std is None or welch(first, one).low <= 0 for one in means):
+            return False
     return True
 
 

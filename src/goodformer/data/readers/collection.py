@@ -112,7 +112,7 @@ def collect(
 ) -> Collection:
     """Collect SMILES, RDKit molecules, PyG `Data` objects or networkx graphs, in the order given.
 
-    Atoms of SMILES and of RDKit molecules keep their numbers; explicit hydrogens are removed.
+    Atoms have the numbers that they have in the SMILES, or in the RDKit molecule once explicit hydrogens are removed.
 
     Models read undirected graphs. If an edge is given in one direction only, the other direction is appended with the
     same features; repeated edges count once and self-loops are dropped. A directed networkx graph is therefore read as
