@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -238,11 +237,8 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 def apart(rows: Tensor, counts: Sequence[int]) -> Sequence[Tensor]:
-    """Split rows into parts of these sizes; a single part is returned as it is."""
-    if len(counts) == 1:
-        return [rows]
-    starts = [0, *accumulate(counts)]
-    return [rows[start : start + count] for start, count in zip(starts, counts, strict=False)]
+    """Split rows into parts of these sizes, with one gradient for all of them; a single part is returned as it is."""
+    return [rows] if len(counts) == 1 else rows.split(list(counts))
 
 
 def bucket_widths(sizes: NDArray[np.int64]) -> list[int]:
