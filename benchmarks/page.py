@@ -26,6 +26,7 @@ COMPETITORS: dict[str, tuple[str, str]] = {
 ROWS: dict[str, tuple[str, str]] = {
     "step_over_matmul": ("training step / its matrix products alone", "<= 1.5"),
     "train_over_graphgps": ("training time, GOODFormer / GraphGPS of equal depth and width", "<= 1.35"),
+    "matmul_over_graphgps": ("matrix products of a training step alone, GOODFormer / GraphGPS", ""),
     "infer_over_graphgps": ("inference time with exact temperature, GOODFormer / GraphGPS", "<= 1.8"),
     "temperature_share_150": ("share of inference spent on the temperature, 150 nodes", "<= 0.25"),
     "memory_512_over_64": ("peak memory of a step, batch 512 / batch 64", "<= 9"),

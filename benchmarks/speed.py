@@ -252,13 +252,15 @@ def ratios(scale: Scale) -> dict[str, float]:
     batches = _batches(bench.splits["train"], scale.batch, 16)
     train_ours, train_theirs = interleaved(rounds, trainer(ours, batches), trainer(theirs, batches))
     infer_ours, infer_theirs = interleaved(rounds, predictor(ours, batches), predictor(theirs, batches))
-    step = trainer(ours, batches[:1])
+    step, other = trainer(ours, batches[:1]), trainer(theirs, batches[:1])
     step()
-    with products_of(step) as products:
-        whole, alone = interleaved(rounds, step, products)
+    other()
+    with products_of(step) as products, products_of(other) as their_products:
+        whole, alone, their_alone = interleaved(rounds, step, products, their_products)
     return {
         "step_over_matmul": whole / alone,
         "train_over_graphgps": train_ours / train_theirs,
+        "matmul_over_graphgps": alone / their_alone,
         "infer_over_graphgps": infer_ours / infer_theirs,
         "graphs_trained_per_second": scale.batch / train_ours,
         "graphs_predicted_per_second": scale.batch / infer_ours,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import tempfile
 import warnings
@@ -21,11 +20,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from goodformer import files
-from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark, refit_rows, refitted
+from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark
+from goodformer.apply.refit import chosen_again, refitted
 from goodformer.config.run import Hardware
-from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import assemble
-from goodformer.data.cache import checksum
 from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.collection import Collection, collect, listed
 from goodformer.data.readers.labels import Labels, read_labels
@@ -62,8 +60,10 @@ class GraphEstimator(BaseEstimator):
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
-        refit: Whether to fit forests and linear models again to all graphs in the end; networks, calibration and domain
-            score keep the held-out graphs apart.
+        refit: Whether to fit forests and linear models again to all graphs in the end; calibration keeps the held-out
+            graphs apart.
+        retrain: Whether to train networks again on all graphs, too; by default for at most 5,000 graphs with measured
+            values.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
         validation: Share of the graphs in each held-out set.
         standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or
@@ -93,6 +93,7 @@ class GraphEstimator(BaseEstimator):
         epochs: int | None = None,
         members: int | None = None,
         refit: bool = True,
+        retrain: bool | None = None,
         split: str = "auto",
         validation: float = 0.1,
         standardise: str = "none",
@@ -103,7 +104,7 @@ class GraphEstimator(BaseEstimator):
         verbose: bool = False,
     ) -> None:
         self.method, self.model, self.preset, self.settings = method, model, preset, settings
-        self.epochs, self.members, self.refit = epochs, members, refit
+        self.epochs, self.members, self.refit, self.retrain = epochs, members, refit, retrain
         self.split, self.validation = split, validation
         self.standardise, self.node_attributes, self.edge_attributes = standardise, node_attributes, edge_attributes
         self.random_state, self.device, self.verbose = random_state, device, verbose
@@ -145,21 +146,21 @@ class GraphEstimator(BaseEstimator):
         overrides = [f"{name}={value}" for name, value in (self.settings or {}).items()]
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
-        dataset = {"name": "memory", "fingerprint": fingerprint(benchmark)}
+        dataset = {"name": "memory", "fingerprint": benchmark.fingerprint}
         recipe = Recipe(self.method, self.model, self.preset, overrides, seed, self.members)
         config = configure_fit(benchmark, dataset, recipe)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
-        used = refit_rows(fitted, split) if self.refit else ("train",)
-        fitted = refitted(fitted, benchmark, used, seed)
+            again = chosen_again(fitted, split, self.refit, self.retrain)
+            fitted = refitted(fitted, run, config, benchmark, again, hardware)
         fitted.smiles = None if collection.smiles is None else "smiles"
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
         fitted.attributes = collection.attributes
         places = places_of(split, collection, labels.y)
-        known = torch.cat([places[one] for one in used]).sort().values
+        known = torch.cat([places[one] for one in again.splits]).sort().values
         self._set(fitted.remember(collection.subset(known), labels.y, 0))
         for note in () if fitted.uncertainty is None else fitted.uncertainty.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -435,12 +436,6 @@ def encode_values(y: ArrayLike, graphs: int) -> Labels:
         for name, column in zip(names, table.T.tolist(), strict=True)
     }
     return read_labels(columns, "regression")
-
-
-def fingerprint(benchmark: Benchmark) -> str:
-    """Return a digest of all graphs and labels, which identifies data without a name."""
-    parts = [checksum(benchmark.splits[split].tensors()) for split in sorted(benchmark.splits)]
-    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
 def _readable(X: Sequence[Any], model: FittedModel) -> Collection:

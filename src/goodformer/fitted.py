@@ -397,26 +397,35 @@ class FittedModel:
         self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha).within(every)
         return self
 
-    @property
-    def refits(self) -> bool:
-        """Whether some of the methods that predict together can be fitted again quickly, see `refitted`."""
-        return any(member.at_once for member in self.method.members)
-
-    def refitted(self, graphs: GraphSet, seed: int = 0, threads: int = 1) -> FittedModel:
+    def refitted(
+        self, graphs: GraphSet, seed: int = 0, threads: int = 1, networks: Mapping[int, Method] | None = None
+    ) -> FittedModel:
         """Return the same model, its forests and linear models fitted again to these labelled graphs.
 
-        Networks stay, and with them embeddings and the domain score. Calibration and thresholds stay, too: they were
-        fitted for members that knew fewer graphs and erred more.
+        Calibration and thresholds stay: they were fitted for members that knew fewer graphs and erred more. So do
+        networks, and with them embeddings and the domain score, unless others are given.
+
+        Args:
+            graphs: What the members learn.
+            seed: Of the forests.
+            threads: To grow them with.
+            networks: Members that were trained on the same graphs, by their position; they replace the present ones.
         """
-        new = copy(self)
-        new.method = self.as_trained(deepcopy(self.method))
-        ready = self.prepare(graphs).in_precision(torch.float)
-        for number, member in enumerate(new.method.members):
+        new, trained = copy(self), networks or {}
+        method = self.as_trained(deepcopy(self.method))
+        device, ready = self.method.device, self.prepare(graphs).in_precision(torch.float)
+        for number, member in enumerate(method.members):
             if member.at_once:
-                batches = (ready.batch(chunk).to(self.method.device) for chunk in torch.arange(len(ready)).split(256))
+                batches = (ready.batch(chunk).to(device) for chunk in torch.arange(len(ready)).split(256))
                 member.fit(batches, derive_seed(seed, "refit", number), threads)
-        new.file = self.file.model_copy(update={"about": {**self.file.about, "refitted": len(graphs)}})
-        return new.to(self.method.device)
+        members = [trained.get(number, member) for number, member in enumerate(method.members)]
+        new.method = method.with_members(members).to(device).eval()
+        about = {**self.file.about, "refitted": len(graphs), "retrained": bool(trained)}
+        new.file = self.file.model_copy(update={"about": about})
+        new.to(device)
+        if trained and self.uncertainty is not None:
+            new.uncertainty = self.uncertainty.knowing(new.method, new.prepare(graphs))
+        return new
 
     def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:
         """Return how many labels the conformal sets or intervals hold on each split that nothing was fitted to."""

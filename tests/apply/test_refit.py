@@ -1,4 +1,4 @@
-"""Forests and linear models that are fitted again to all rows once the model has been measured."""
+"""Members that are fitted again to all rows once the model has been measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from goodformer import GraphClassifier, GraphSet
 from goodformer.apply.fit import OwnFile, Recipe, fit_file
 from goodformer.config.run import Hardware
 from goodformer.data.readers.collection import collect
+from goodformer.engine.store import Run
+from goodformer.engine.weights import load_weights
+from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from tests.apply.molecules import molecules
 
@@ -73,9 +76,73 @@ def test_test_rows_of_the_user_stay_out(tmp_path: Path) -> None:
     assert report["refitted"] == sum(report["counts"].values()) - report["counts"]["test"] == 120
 
 
-def test_a_network_alone_is_not_fitted_again(tmp_path: Path) -> None:
+def test_a_network_for_classes_is_not_fitted_again_by_default(tmp_path: Path) -> None:
     recipe = Recipe("erm", "gin", overrides=["training.epochs=1"])
     assert fitted(tmp_path, recipe, "model")[1]["refitted"] == 0
+    assert fitted(tmp_path, recipe, "again", retrain=True)[1]["refitted"] == 256
+
+
+def test_networks_know_all_rows_if_asked(tmp_path: Path) -> None:
+    (new, report), (old, before) = (
+        fitted(tmp_path, BLEND, name, retrain=name == "new", **({"refit": False} if name == "old" else {}))
+        for name in ("new", "old")
+    )
+    assert (report["retrained"], before["retrained"]) == (True, False)
+    assert report["splits"] == before["splits"]  # what was measured
+    for after, earlier in zip(new.method.members, old.method.members, strict=True):
+        graphs = new.prepare(collect(NEW).graphs)
+        assert not torch.equal(after(graphs.batch(range(4))), earlier(graphs.batch(range(4))))
+    assert torch.equal(new.method.weights, old.method.weights)
+    assert new.uncertainty is not None
+    assert old.uncertainty is not None
+    assert new.uncertainty.scaling == old.uncertainty.scaling
+    assert len(new.uncertainty.state["known"]) == len(new.uncertainty.reference) == report["refitted"]
+    smiles, _ = molecules()
+    flagged = new.predict(smiles).outside
+    assert flagged is not None
+    assert float(flagged.double().mean()) <= 0.06  # of rows that it knows
+
+
+def test_a_network_trained_again_is_the_one_that_would_have_been_trained_on_all_rows(tmp_path: Path) -> None:
+    recipe = Recipe("erm", "gin", overrides=["training.epochs=3", "training.schedule=cosine"])
+    model, report = fitted(tmp_path, recipe, "model", retrain=True)
+    (again,) = (tmp_path / "runs" / report["run"] / "again").iterdir()
+    second = Run(again)
+    assert second.summary is not None
+    assert second.summary["epochs"] == report["selected_epoch"]  # of the three that are planned
+    assert second.config.training.epochs == 3
+    weights, _ = load_weights(second.weights("last"))
+    stored = model.as_trained(model.method).state_dict()
+    assert all(torch.equal(value, stored[name]) for name, value in weights.state_dict().items())
+
+
+def test_an_interrupted_fit_trains_networks_once_more_only_if_needed(tmp_path: Path) -> None:
+    recipe = Recipe("erm", "gin", overrides=["training.epochs=1"])
+    said: list[str] = []
+    first, _ = fitted(tmp_path, recipe, "model", retrain=True, watch=said.append)
+    assert any("training networks again on all 256 rows" in sentence for sentence in said)
+    second, _ = fitted(tmp_path, recipe, "model", retrain=True)
+    assert second.predict(NEW).probabilities.tolist() == first.predict(NEW).probabilities.tolist()
+
+
+def test_networks_for_measured_values_of_small_tables_are_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smiles, _ = molecules()
+    path = tmp_path / "values.csv"
+    path.write_text("smiles,value\n" + "".join(f"{one},{len(one) + 0.5}\n" for one in smiles))
+    source, recipe = OwnFile(path, ("value",)), Recipe("erm", "gin", overrides=["training.epochs=1"])
+    for name, rows, again in (("small", 256, True), ("large", 255, False)):
+        monkeypatch.setattr("goodformer.apply.refit.FEW_ROWS", rows)
+        report = fit_file(source, tmp_path / name, recipe, runs=tmp_path / "runs", **FAST)
+        assert report["retrained"] is again
+    ends = FittedModel.load(tmp_path / "small").predict(NEW)
+    assert ends.hardness is not None
+
+
+def test_retraining_without_refitting_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="leave out --retrain or --no-refit"):
+        fitted(tmp_path, BLEND, "model", refit=False, retrain=True)
 
 
 def test_a_classifier_knows_all_graphs_in_the_end() -> None:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from goodformer import GraphRegressor
 from lab import refit
 
 
 def test_a_table_has_the_mean_over_draws() -> None:
-    some = {"data": "BACE", "metric": "rocauc", "forest": 0.875}
-    found = refit.table(
-        [{**some, "draw": 0, "before": 0.8, "after": 0.9}, {**some, "draw": 1, "before": 0.9, "after": 0.9}]
-    )
-    assert "| BACE, ROC-AUC | 0.850 ±0.071 | 0.900 ±0.000 | 0.875 ±0.000 |" in found.markdown()
+    some = {"data": "BACE", "--retrain": {"metric": 0.7}, "forest": {"metric": 0.875}}
+    draws = [
+        {**some, "draw": draw, "--no-refit": {"metric": metric}, "--no-retrain": {"metric": 0.9, "flagged": 0.04}}
+        for draw, metric in enumerate((0.8, 0.9))
+    ]
+    row = "| BACE, ROC-AUC | 0.850 ±0.071 | 0.900 ±0.000 | 0.700 ±0.000 | 0.875 ±0.000 | 0.040 ±0.000 | - |"
+    assert row in refit.table(draws).markdown()
+
+
+def test_a_model_is_described_by_error_flags_and_intervals() -> None:
+    smiles = [f"{'C' * length}{end}" for length in range(1, 21) for end in ("O", "N", "Cl")]
+    values = [len(one) + 0.25 for one in smiles]
+    model = GraphRegressor("linear", split="random", validation=0.2).fit(smiles, values).model_
+    found = refit.described(model, ["CCCCCO", "[Fe]CC[Fe]"], [6.25, 1e6])
+    assert found["metric"] > 1e5
+    assert (found["flagged"], found["covered"]) == (0.5, 0.5)
 
 
 def test_values_are_judged_by_rmse_and_classes_by_rank() -> None:

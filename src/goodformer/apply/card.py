@@ -95,8 +95,9 @@ def _metrics(report: Mapping[str, Any]) -> str:
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
     others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
     again = (
-        f" Metrics and calibration are those of a model that knows the training rows alone. Afterwards its forests and "
-        f"linear models were fitted again to {counted(rows_used, 'row')}."
+        f" Metrics and calibration are those of a model that knows the training rows alone. Afterwards "
+        f"{'all of it was' if report.get('retrained') else 'its forests and linear models were'} fitted again to "
+        f"{counted(rows_used, 'row')}."
         if (rows_used := report.get("refitted"))
         else ""
     )

@@ -15,13 +15,13 @@ from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
+from goodformer.apply.refit import chosen_again, refitted
 from goodformer.config.members import split_overrides, with_members
 from goodformer.config.presets import configure, fit_steps, presets
 from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_assignment
 from goodformer.config.search import is_preset_file, read_preset
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
-from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import RDKIT
 from goodformer.data.molecule import VERSION as READER
 from goodformer.data.readers.labels import TaskChoice
@@ -29,7 +29,6 @@ from goodformer.data.readers.rows import RowWriter
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.distance import distance_report
 from goodformer.data.splits.parts import places_of, weak_parts
-from goodformer.data.splits.split import Split
 from goodformer.data.splits.twins import row_keys
 from goodformer.engine import predictions
 from goodformer.engine.blend import member_run
@@ -41,7 +40,7 @@ from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
 from goodformer.pages import EVIDENCE, PAGE, attempted
-from goodformer.spec import SPLIT_NAMES, SPLITS
+from goodformer.spec import SPLIT_NAMES
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.intervals import LEVEL
@@ -63,8 +62,6 @@ with a nitro group (``molecule-rules``) for a network that ended after 40 perfec
 38 after 200; for the blend it was 44 each time."""
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
-HELD_OUT = ("val", "test")
-"""Splits whose rows may differ from training."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
@@ -151,6 +148,7 @@ def fit_file(
     hardware: Hardware | None = None,
     baseline: bool = True,
     refit: bool = True,
+    retrain: bool | None = None,
     overwrite: bool = False,
     page: bool = True,
     warn: Callable[[str], None] | None = None,
@@ -167,8 +165,9 @@ def fit_file(
         runs: Folder of the runs.
         hardware: Where to compute.
         baseline: Whether to fit the baselines to the same splits, see `goodformer.apply.baseline`.
-        refit: Whether to fit forests and linear models again to all rows before the model is saved, see `refit_rows`.
-            Metrics, page and uncertainty are those of the model before.
+        refit: Whether to fit the model again to all rows before it is saved, see `goodformer.apply.refit`. Metrics,
+            page and calibration are those of the model before.
+        retrain: Whether this includes networks; by default for small tables of measured values.
         overwrite: Whether to replace another model in the folder; the same fit replaces its own in any case.
         page: Whether to write ``report.html`` and the evidence it is made from, which contains rows of the data.
         warn: Called before training with each sentence on a weakness of the split, or on a finished run to be reused.
@@ -203,10 +202,10 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        used = refit_rows(fitted, table.split) if refit else ("train",)
-        final = refitted(fitted, benchmark, used, config.seed, hardware, watch)
+        again = chosen_again(fitted, table.split, refit, retrain)
+        final = refitted(fitted, run, config, benchmark, again, hardware, watch)
         places = places_of(table.split, collection, labels.y)
-        known = torch.cat([places[split] for split in used]).sort().values
+        known = torch.cat([places[split] for split in again.splits]).sort().values
         final.remember(collection.subset(known), labels.y).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
@@ -234,6 +233,7 @@ def fit_file(
             **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "refitted": final.file.about.get("refitted", 0),
+            "retrained": final.file.about.get("retrained", False),
             "baseline": baselines,
             "calibration": calibration_on_test(fitted, run),
             "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
@@ -316,40 +316,6 @@ def fit_benchmark(
     check_splits(config, benchmark)
     run = train(config, runs, hardware, benchmark)
     return FittedModel.of_run(run).fit_uncertainty(benchmark.splits["train"], benchmark.splits["id_val"]), run
-
-
-def refit_rows(fitted: FittedModel, split: Split) -> tuple[str, ...]:
-    """Return the splits that forests and linear models are fitted to again: all but validation and test of the user.
-
-    A model without forests and linear models knows its training rows alone.
-    """
-    every = tuple(name for name in SPLITS if name not in HELD_OUT or name not in split.given)
-    return every if fitted.refits else ("train",)
-
-
-def refitted(
-    fitted: FittedModel,
-    benchmark: Benchmark,
-    splits: Sequence[str],
-    seed: int,
-    hardware: Hardware | None = None,
-    watch: Callable[[str], None] | None = None,
-) -> FittedModel:
-    """Return a model whose forests and linear models are fitted again to several splits; see `FittedModel.refitted`.
-
-    Validation and test rows have no environments, so each of the two splits is a further one.
-    """
-    if tuple(splits) == ("train",):
-        return fitted
-    parts = {name: benchmark.splits[name] for name in splits if len(benchmark.splits[name])}
-    for extra, name in enumerate(HELD_OUT):
-        if name in parts:
-            env = torch.full_like(parts[name].graph["env"], benchmark.num_envs + extra)
-            parts[name] = parts[name].with_graph("env", env)
-    every = GraphSet.concat(list(parts.values()))
-    if watch:
-        watch(f"fitting forests and linear models again to all {counted(len(every), 'row')} ...")
-    return fitted.refitted(every, seed, 1 if hardware is None else hardware.threads)
 
 
 def interval_coverage(fitted: FittedModel, benchmark: Benchmark) -> dict[str, Any]:

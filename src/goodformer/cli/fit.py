@@ -65,6 +65,13 @@ def command(
         bool,
         typer.Option("--refit/--no-refit", help="Fit forests and linear models again to all rows after measuring."),
     ] = True,
+    retrain: Annotated[
+        bool | None,
+        typer.Option(
+            "--retrain/--no-retrain",
+            help="Also train networks again on all rows; default: for up to 5,000 rows with measured values.",
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another model in the folder of --out.")
     ] = False,
@@ -90,8 +97,9 @@ def command(
 
     Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
     shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
-    are fitted to the same rows; the report shows what they reach. Then the forests and linear models of the model are
-    fitted again, to all rows but validation and test rows that you gave. The same command continues an interrupted fit.
+    are fitted to the same rows; the report shows what they reach. Then forests and linear models, and for small tables
+    of measured values networks, too, are fitted again, to all rows but validation and test rows that you gave. The same
+    command continues an interrupted fit.
     """
     watch = output.teller(quiet)
     with output.working():
@@ -119,6 +127,7 @@ def command(
             hardware=hardware,
             baseline=baseline,
             refit=refit,
+            retrain=retrain,
             overwrite=overwrite,
             page=page,
             warn=warn,
@@ -188,7 +197,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
     if every := report.get("refitted"):
-        typer.echo(f"saved model: forests and linear models were fitted again to {counted(every, 'row')} afterwards")
+        what = "all of it was" if report["retrained"] else "forests and linear models were"
+        typer.echo(f"saved model: {what} fitted again to {counted(every, 'row')} afterwards")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"

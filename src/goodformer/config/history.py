@@ -27,6 +27,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
         "milestones": [],
         "warmup": 0.0,
         "perfect_patience": None,
+        "stop_after": None,
         "teacher_share": 0.0,
     },
     ("model", "goodformer"): {

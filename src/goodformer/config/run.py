@@ -102,6 +102,9 @@ class TrainingConfig(Checked):
         description="Stop after this many epochs with a perfect selection metric and a loss below 0.05; null never "
         "stops for this reason.",
     )
+    stop_after: int | None = Field(
+        None, ge=1, le=MOST, description="Stop after this many epochs of the schedule; null trains all epochs."
+    )
     selection: Rule = Field(
         "ood_val", description="Epoch to report: best on OOD validation (ood_val), on ID validation (id_val), or last."
     )

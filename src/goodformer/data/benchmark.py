@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from goodformer.data.cache import cached
+from goodformer.data.cache import cached, checksum
 from goodformer.data.cards import FEW
 from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet
@@ -85,6 +86,26 @@ class Benchmark:
             values = self._encoded(str(wanted))
             splits = {split: graphs.with_node(wanted.attribute, values[split]) for split, graphs in splits.items()}
         return replace(self, splits=splits)
+
+    def merged(self, splits: Sequence[str]) -> Benchmark:
+        """Return the benchmark whose training graphs are those of several splits; its other splits are empty.
+
+        Graphs of val and test have no training environment, so each of these splits is a further one.
+        """
+        parts = {split: self.splits[split] for split in splits if len(self.splits[split])}
+        further = [split for split in ("val", "test") if split in parts]
+        for number, split in enumerate(further):
+            env = torch.full_like(parts[split].graph["env"], self.num_envs + number)
+            parts[split] = parts[split].with_graph("env", env)
+        none = self.splits["train"].subset(torch.arange(0))
+        every = {**dict.fromkeys(SPLITS, none), "train": GraphSet.concat(list(parts.values()))}
+        return replace(self, splits=every, num_envs=self.num_envs + len(further), recipe={})
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all graphs and labels, which identifies data without a name."""
+        parts = [checksum(self.splits[split].tensors()) for split in sorted(self.splits)]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
     def _encoded(self, text: str) -> dict[str, Tensor]:
         """Return one encoding of every split, from the cache if the recipe is known."""

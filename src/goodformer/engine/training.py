@@ -87,8 +87,9 @@ class Training:
 
     @property
     def planned(self) -> int:
-        """The number of epochs if training is not stopped early; one for a method that is fitted at once."""
-        return 1 if self.method.at_once else self.config.training.epochs
+        """The number of epochs if the metric does not stop training; one for a method that is fitted at once."""
+        training = self.config.training
+        return 1 if self.method.at_once else min(training.epochs, training.stop_after or training.epochs)
 
     @property
     def done(self) -> bool:

@@ -150,6 +150,12 @@ class Blend(Method):
         """The methods that predict together."""
         return [cast(Method, part) for part in self.parts]
 
+    def with_members(self, members: Sequence[Method]) -> Blend:
+        """Return a blend of these members with the weights, temperatures and shifts of the present ones."""
+        blend = Blend.join(self.task, members)
+        blend.combination = self.combination
+        return blend
+
     @property
     def weighs_edges(self) -> bool:
         """Whether all members implement `weighted_logits`."""

@@ -139,6 +139,7 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
         **{name: report.get(name) for name in copied},
         "cross_fitted": names.get(summary.get("cross_fitted") or "", ""),
         "refitted": report.get("refitted") or 0,
+        "retrained": report.get("retrained") or False,
         "commit": summary.get("commit"),
         "versions": summary.get("versions") or {},
         "machine": {name: value for name, value in (summary.get("machine") or {}).items() if value is not None},

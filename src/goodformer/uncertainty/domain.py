@@ -30,6 +30,7 @@ class DomainScore:
     Attributes:
         about: A short description.
         measure: (task, state, B graphs) -> (B,), larger = more unusual.
+        among: The same for the graphs that the state was learnt from, each measured against the others.
         learn: (task, graphs) -> the state that ``measure`` needs.
         trains: Whether it is fitted to training graphs instead of validation graphs.
         embeds: Whether it reads embeddings.
@@ -41,6 +42,7 @@ class DomainScore:
     about: str
     measure: Callable[[Task, State, Seen], Tensor]
     learn: Callable[[Task, Seen], State] = lambda task, seen: {}
+    among: Callable[[Task, State, Seen], Tensor] | None = None
     trains: bool = False
     embeds: bool = False
     signal: str | None = None
@@ -95,15 +97,20 @@ def learn_mahalanobis(task: Task, seen: Seen) -> State:
     return {"means": means, "whiten": vectors * values.clamp(min=floor).rsqrt()}
 
 
-def neighbours(task: Task, state: State, seen: Seen) -> Tensor:
+def neighbours(task: Task, state: State, seen: Seen, nearest: int = NEIGHBOURS) -> Tensor:
     """Return the distance to the tenth nearest training graph, embeddings normalised to length 1.
 
     Paper: Sun et al., "Out-of-Distribution Detection with Deep Nearest Neighbors", 2022.
     """
     known = state["known"].double()  # (m, D)
-    k = min(NEIGHBOURS, len(known))
+    k = min(nearest, len(known))
     parts = F.normalize(_embedding(seen), dim=-1).split(512)  # all distances together may not fit in memory
     return torch.cat([torch.cdist(part, known).kthvalue(k, -1).values for part in parts])
+
+
+def neighbours_among(task: Task, state: State, seen: Seen) -> Tensor:
+    """Return the same for training graphs, each of which is its own nearest and does not count."""
+    return neighbours(task, state, seen, NEIGHBOURS + 1)
 
 
 def learn_neighbours(task: Task, seen: Seen) -> State:
@@ -181,6 +188,7 @@ DOMAIN_SCORES: dict[str, DomainScore] = {
         "distance of the embedding to the tenth nearest training graph",
         neighbours,
         learn_neighbours,
+        neighbours_among,
         trains=True,
         embeds=True,
     ),

@@ -43,7 +43,7 @@ from goodformer.uncertainty.intervals import (
     interval_coverage,
     ordered_errors,
 )
-from goodformer.uncertainty.observe import Seen, observe
+from goodformer.uncertainty.observe import Seen, observe, sample
 
 DEFAULT = "neighbours"
 """The default domain score.
@@ -107,6 +107,20 @@ class Uncertainty:
     def within(self, graphs: GraphSet) -> Self:
         """Return the same, where much larger graphs than these and other kinds of nodes are outside the domain."""
         return replace(self, state={**self.state, **learn_range(graphs)})
+
+    def knowing(self, method: Method, graphs: GraphSet) -> Self:
+        """Return the same for a method that was trained again, on these graphs; they carry its encodings.
+
+        The domain score learns the new embeddings, and its reference is how unusual each graph is among the others.
+        Calibration and thresholds stay: they need graphs that the method does not know.
+        """
+        chosen, some = DOMAIN_SCORES[self.score], sample(graphs)
+        if chosen.among is None:
+            return self.within(graphs)
+        seen = observe(method, some, chosen.embeds)
+        state = {name: value.contiguous() for name, value in chosen.learn(self.task, seen).items()}
+        reference = _rankable(chosen.among(self.task, state, seen)).sort().values
+        return replace(self, state=state, reference=reference).within(graphs)
 
     @classmethod
     def learn(cls, task: Task, train: Seen, id_val: Seen, score: str = DEFAULT, alpha: float = 0.05) -> Self:

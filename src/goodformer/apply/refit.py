@@ -1,0 +1,116 @@
+"""Members fitted again to all rows once the model has been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goodformer.config.presets import member_configs
+from goodformer.config.run import Hardware, RunConfig
+from goodformer.data.benchmark import Benchmark
+from goodformer.data.readers.values import counted
+from goodformer.data.splits.split import Split
+from goodformer.engine.blend import member_run
+from goodformer.engine.run import train
+from goodformer.engine.store import LAST, Run
+from goodformer.engine.weights import load_weights
+from goodformer.errors import InputError
+from goodformer.fitted import FittedModel
+from goodformer.methods.base import Method
+from goodformer.spec import SPLITS
+
+AGAIN = "again"
+"""Folder of the second runs of networks in the folder of the run."""
+FEW_ROWS = 5000
+"""Rows up to which networks for measured values are trained again by default: it takes longer than the first time."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is fitted again.
+
+    Attributes:
+        splits: Splits whose rows the final model knows.
+        quick: Whether its forests and linear models are fitted to them.
+        networks: Whether its networks are trained on them.
+    """
+
+    splits: tuple[str, ...]
+    quick: bool
+    networks: bool
+
+
+def chosen_again(fitted: FittedModel, split: Split, refit: bool = True, retrain: bool | None = None) -> Again:
+    """Decide what is fitted again to all rows but validation and test rows of the user.
+
+    Forests and linear models are, since that takes seconds. Networks are trained again by default where that was found
+    to help: for measured values (docs/own-data.md), on tables of at most `FEW_ROWS` rows.
+
+    Args:
+        fitted: The measured model.
+        split: Of its rows.
+        refit: False fits nothing again.
+        retrain: Whether networks are trained again; None decides as said.
+    """
+    if retrain and not refit:
+        raise InputError("networks are trained again only if the model is refitted; leave out --retrain or --no-refit.")
+    every = tuple(name for name in SPLITS if name not in ("val", "test") or name not in split.given)
+    counts = split.counts()
+    few = fitted.task.measured and sum(counts[name] for name in every) <= FEW_ROWS
+    kinds = [member.at_once for member in fitted.method.members]
+    quick, networks = refit and any(kinds), refit and not all(kinds) and (few if retrain is None else retrain)
+    return Again(every if quick or networks else ("train",), quick, networks)
+
+
+def refitted(
+    fitted: FittedModel,
+    run: Run,
+    config: RunConfig,
+    benchmark: Benchmark,
+    again: Again,
+    hardware: Hardware | None = None,
+    watch: Callable[[str], None] | None = None,
+) -> FittedModel:
+    """Return a model that knows the rows of several splits, see `FittedModel.refitted`.
+
+    A network starts from the same weights and follows the same schedule as before, up to the epoch that was selected.
+
+    Args:
+        fitted: The measured model.
+        run: Its run, in whose folder the second runs of networks are stored.
+        config: Of the run.
+        benchmark: The data.
+        again: What is fitted again.
+        hardware: Where to compute.
+        watch: Called with a sentence before members are fitted.
+    """
+    if not (again.quick or again.networks):
+        return fitted
+    where, every = hardware or Hardware(), benchmark.merged(again.splits)
+    rows, networks = counted(len(every.splits["train"]), "row"), {}
+    if again.networks:
+        if watch:
+            watch(f"training networks again on all {rows} ...")
+        networks = retrained(fitted, run, config, every, where)
+    if watch and again.quick:
+        watch(f"fitting forests and linear models again to all {rows} ...")
+    return fitted.refitted(every.splits["train"], config.seed, where.threads, networks)
+
+
+def retrained(
+    fitted: FittedModel, run: Run, config: RunConfig, benchmark: Benchmark, hardware: Hardware
+) -> dict[int, Method]:
+    """Return the networks among the members of a model, by their position, trained on another benchmark."""
+    members, quiet = member_configs(config), hardware.model_copy(update={"test_epochs": False})
+    found = {}
+    for number, one in enumerate(members or (config,)):
+        if fitted.method.members[number].at_once:
+            continue
+        first = member_run(run, one.folder_name) if members else run
+        epoch = int((first.summary or {})["selected_epoch"])
+        lines = ["selection=last", f"stop_after={epoch}", "patience=null", "perfect_patience=null"]
+        second = one.with_overrides(f"training.{line}" for line in lines).to_dict()
+        dataset = {"name": "memory", "fingerprint": benchmark.fingerprint}
+        done = train(RunConfig.from_dict({**second, "dataset": dataset}), run.folder / AGAIN, quiet, benchmark)
+        found[number] = load_weights(done.weights(LAST))[0]
+    return found
