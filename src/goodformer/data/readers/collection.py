@@ -144,8 +144,8 @@ def collect(
         return from_smiles(items, features, standardise=standardise)  # type: ignore[arg-type]
     if kind is Mol:
         check_molecular(features, "RDKit molecules were passed")
-        read = _read(featurise_molecules(items, standardise), len(items))  # type: ignore[arg-type]
-        return replace(read, as_written=standardise != "none")
+        parsed = featurise_molecules(items, standardise)  # type: ignore[arg-type]
+        return from_molecules(parsed, len(items), as_written=standardise != "none")
     if kind.__name__ == "Data":
         return from_data(items, features)  # type: ignore[arg-type]
     if features is None:  # not again for predictions
@@ -181,13 +181,13 @@ def from_smiles(
 ) -> Collection:
     """Read molecules from SMILES; ``first`` is the number of the first row."""
     check_molecular(features, "SMILES were passed" if any(smiles) or not len(smiles) else "no graph was passed")
-    return _read(featurise(smiles, standardise=standardise), len(smiles), first)
+    return from_molecules(featurise(smiles, standardise=standardise), len(smiles), first)
 
 
-def _read(made: Molecules, rows: int, first: int = 0) -> Collection:
-    """Return molecules as a collection; ``first`` is the number of the first row."""
+def from_molecules(made: Molecules, rows: int, first: int = 0, as_written: bool = True) -> Collection:
+    """Return molecules that were read from so many rows; ``first`` is the number of the first row."""
     rejected = tuple(replace(one, row=one.row + first) for one in made.rejected)
-    return Collection(made.graphs, FEATURES, made.rows + first, rows, rejected, made.parsed)
+    return Collection(made.graphs, FEATURES, made.rows + first, rows, rejected, made.parsed, as_written)
 
 
 def check_molecular(features: FeatureSpec | None, what: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goodformer.data.molecule import FEATURES, featurise_blocks
-from goodformer.data.readers.collection import Collection
+from goodformer.data.molecule import featurise_blocks
+from goodformer.data.readers.collection import Collection, from_molecules
 from goodformer.data.readers.source import lines_of, open_bytes, reading
 from goodformer.limits import check_limit
 
@@ -63,12 +63,9 @@ def collection(records: Sequence[Record], first: int, standardise: str = "none")
 
     Atoms are numbered as in the record, without explicit hydrogens. The SMILES number them differently.
     """
-    molecules = featurise_blocks([record.block for record in records], standardise)
-    rejected = tuple(replace(one, row=one.row + first, text=records[one.row].title) for one in molecules.rejected)
-    rows = molecules.rows + first  # (G,)
-    return Collection(
-        molecules.graphs, FEATURES, rows, len(records), rejected, molecules.parsed, as_written=standardise != "none"
-    )
+    made = featurise_blocks([record.block for record in records], standardise)
+    read = from_molecules(made, len(records), first, as_written=standardise != "none")
+    return replace(read, rejected=tuple(replace(one, text=records[one.row - first].title) for one in read.rejected))
 
 
 def _record(lines: list[bytes]) -> Record:
