@@ -25,7 +25,7 @@ from goodformer.report.artefacts import (
     compared,
     narrowed,
 )
-from goodformer.report.metrics import INFERENCE
+from goodformer.report.metrics import INFERENCE, METRICS
 from goodformer.report.pace import Paces
 from goodformer.report.records import read_records
 from goodformer.report.rows import row
@@ -75,9 +75,21 @@ def test_every_table_and_figure_of_experiments_in_the_paper_is_there() -> None:
     tables_ = {"main", "precision", "ablation", "runtime", "shift-level", "predictor"}
     theirs = {name for name, one in ARTEFACTS.items() if one.place}
     assert theirs == {f"table-{name}" for name in tables_} | {"figure-subgraphs", "figure-sensitivity"}
-    assert set(ARTEFACTS) - theirs == {"table-components", "table-changes"}
+    assert set(ARTEFACTS) - theirs == {"table-components", "table-changes", "table-real"}
     with pytest.raises(InputError, match="did you mean table-main"):
         artefact("table-man")
+
+
+def test_runs_on_real_data_end_by_one_rule_and_are_shown_by_another() -> None:
+    (table,) = artefact("table-real").plans()
+    for config in table.configs.values():
+        assert (config.training.patience, config.training.selection) == (5, "id_val")
+        assert config.training.epochs <= 30
+    assert {config.training.epochs for config in table.configs.values() if config.method["name"] == "erm"} == {30}
+    shown = report("table-real", [])["tables"][0]
+    assert {column["selection"] for column in shown["columns"]} == {"ood_val"}
+    by_rule = {"ood_val": {"ood_test": 0.7}, "id_val": {"ood_test": 0.6}}
+    assert METRICS["by_ood_val"].value({"ood_test": 0.6, "by_rule": by_rule}) == pytest.approx(70)
 
 
 def test_the_main_table_has_the_rows_and_columns_of_the_paper() -> None:

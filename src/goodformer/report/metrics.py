@@ -98,6 +98,7 @@ METRICS = {
     "id_test": Metric(SPLIT_NAMES["id_test"], _percent("id_test"), ranked=False),
     "ood_val": Metric(SPLIT_NAMES["val"], _percent("ood_val"), ranked=False),
     "concept": Metric(SPLIT_NAMES["test"], _percent("ood_test"), paper.leaderboard),
+    "by_ood_val": Metric(SPLIT_NAMES["test"], _percent("by_rule", "ood_val", "ood_test")),
     "id_val": Metric(SPLIT_NAMES["test"], _percent("by_rule", "id_val", "ood_test")),
     "last": Metric(SPLIT_NAMES["test"], _percent("by_rule", "last", "ood_test")),
     "precision_at_10": Metric(

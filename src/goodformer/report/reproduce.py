@@ -184,7 +184,7 @@ def _heading(column: Column, found: Mapping[str, Record], paces: Paces) -> dict[
         "test_graphs": (generated_sizes(comparison.settings) or {}).get("test"),
         "epochs": epochs.pop() if len(epochs) == 1 else None,
         "seeds": len(comparison.seeds),
-        "selection": column.metric if column.metric in SELECTION_NAMES else selection,
+        "selection": rule if (rule := column.metric.removeprefix("by_")) in SELECTION_NAMES else selection,
     }
 
 
