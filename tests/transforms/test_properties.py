@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 from rdkit import Chem
-from rdkit.Chem import Crippen, Descriptors, rdMolDescriptors
+from rdkit.Chem import Crippen, Descriptors, Fragments, rdMolDescriptors
 from torch import Tensor
 
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import collect
 from goodformer.transforms import Structure, encode
-from goodformer.transforms.properties import LOGP_ENDS, NAMES, PLAIN, REFRACTIVITY_ENDS
+from goodformer.transforms.properties import LOGP_ENDS, NAMES, PLAIN, REFRACTIVITY_ENDS, groups
 from tests.apply.molecules import molecules
 
 SMILES = [
@@ -54,6 +54,19 @@ def graphs() -> GraphSet:
 
 def sums(values: Tensor, graphs: GraphSet) -> np.ndarray[Any, Any]:
     return np.stack([values[low:high].double().sum(0).numpy() for low, high in graphs.node_ptr.unfold(0, 2, 1)])
+
+
+def test_further_columns_count_functional_groups(graphs: GraphSet) -> None:
+    width = len(NAMES) + len(groups())
+    found = encode(f"properties:{width}", graphs.structure(FEATURES))
+    assert torch.equal(found[:, : len(NAMES)], encode(f"properties:{len(NAMES)}", graphs.structure(FEATURES)))
+    counts = sums(found, graphs)[:, len(NAMES) :]
+    molecules_ = [Chem.MolFromSmiles(one) for one in SMILES]
+    known = [[count(mol) for _, count in Fragments.fns] for mol in molecules_]
+    assert len(groups()) == len(Fragments.fns)
+    np.testing.assert_allclose(counts, known, atol=1e-5)
+    acid = [name for name, _ in groups()].index("fr_COO")
+    assert counts[SMILES.index("CC(=O)Oc1ccccc1C(=O)O"), acid] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("name", list(DESCRIPTORS))

@@ -50,7 +50,12 @@ class Fingerprint(GraphModel):
         ] = 0,
         reach: Annotated[int, Field(ge=1, le=100, description="Most hops between the two nodes of a pair.")] = 10,
         properties: Annotated[
-            int, Field(ge=0, le=1000, description="Properties of nodes that are summed; molecules have 38.")
+            int,
+            Field(
+                ge=0,
+                le=1000,
+                description="Properties of nodes that are summed; molecules have 38, and 85 functional groups.",
+            ),
         ] = 0,
         dim: Annotated[int, Field(ge=1, description="Width of the projection, which the domain score reads.")] = 64,
     ) -> None:

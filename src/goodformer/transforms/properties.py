@@ -5,6 +5,8 @@ The only transform that imports RDKit. Letters: N nodes, n atoms of a molecule, 
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ NAMES = (
     *(f"surface, logP bin {place}" for place in range(len(LOGP_ENDS) + 1)),
     *(f"surface, refractivity bin {place}" for place in range(len(REFRACTIVITY_ENDS) + 1)),
 )
-"""Columns of atoms; the sum of each over a molecule is one of its descriptors."""
+"""First columns of atoms; the sum of each over a molecule is one of its descriptors. `groups` follow."""
 PLAIN = ("degree", "squared degree", "leaves")
 """Columns of nodes of other graphs."""
 HALOGENS, CARBON, NITROGEN_OXYGEN, HYDROGEN_MASS = (9, 17, 35, 53, 85), 6, (7, 8), 1.008
@@ -41,12 +43,14 @@ SINGLE, TRIPLE, AROMATIC_BOND = 1, 3, 12
 
 
 def properties(graphs: Structure, width: int) -> Tensor:
-    """Return the first ``width`` columns of `NAMES`, or of `PLAIN` for other graphs than molecules, (N, k), float32.
+    """Return the first ``width`` columns of `NAMES` and `groups`, or of `PLAIN` for other graphs, (N, k), float32.
 
     Contributions to logP and molar refractivity are those of Wildman & Crippen, to the polar surface those of Ertl, to
     the surface those of Labute, all from RDKit. Hydrogens count for the atom that they are bound to. A rotatable bond
     counts half for each end, and a ring of n atoms 1 / n for each. In the last columns the surface of an atom stands in
-    the bins of its own contributions to logP and refractivity. Columns that a graph does not have are zero.
+    the bins of its own contributions to logP and refractivity. Then follows one column for each functional group of
+    RDKit (acids, esters, amines, ...): a group of n atoms counts 1 / n for each. Columns that a graph does not have are
+    zero.
 
     Paper: Wildman & Crippen, "Prediction of Physicochemical Parameters by Atomic Contributions", 1999; Ertl et al.,
     "Fast Calculation of Molecular Polar Surface Area", 2000; Labute, "A Widely Applicable Set of Descriptors", 2000.
@@ -63,9 +67,13 @@ def properties(graphs: Structure, width: int) -> Tensor:
     graph = np.searchsorted(ptr, ends[0], "right") - 1
     order = np.argsort(graph, kind="stable")
     ends, kind, bounds = ends[:, order], kind[order], np.searchsorted(graph[order], np.arange(len(ptr)))
+    wanted = groups()[: max(width - len(NAMES), 0)]
     for first, last, start, stop in zip(ptr[:-1], ptr[1:], bounds[:-1], bounds[1:], strict=True):
-        bonds = ends[:, start:stop] - first
-        found[first:last, : len(NAMES)] = _columns(x[first:last], bonds, kind[start:stop])
+        mol = rebuilt(x[first:last], ends[:, start:stop] - first, kind[start:stop])
+        found[first:last, : len(NAMES)] = _columns(mol, x[first:last], ends[:, start:stop] - first, kind[start:stop])
+        for column, (_, group) in enumerate(wanted, len(NAMES)):
+            for match in mol.GetSubstructMatches(group):
+                found[np.add(first, match), column] += 1 / len(match)
     return torch.from_numpy(found[:, :width].copy()).to(graphs.edge_index.device)
 
 
@@ -89,11 +97,21 @@ def rebuilt(x: Ints, bonds: Ints, kinds: Ints) -> Any:
     return mol.GetMol()
 
 
-def _columns(x: Ints, bonds: Ints, kinds: Ints) -> Floats:
-    """Return all columns of one molecule (n, k)."""
+@cache
+def groups() -> tuple[tuple[str, Any], ...]:
+    """Return name and pattern of RDKit's functional groups."""
+    from rdkit import Chem
+    from rdkit.Chem import Fragments
+
+    lines = Path(Fragments.defaultPatternFileName).read_text(encoding="utf-8").splitlines()
+    fields = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    return tuple((one[0], Chem.MolFromSmarts(one[2])) for one in fields if len(one) >= 3)
+
+
+def _columns(mol: Any, x: Ints, bonds: Ints, kinds: Ints) -> Floats:
+    """Return the columns `NAMES` of one molecule (n, k)."""
     from rdkit.Chem import rdMolDescriptors
 
-    mol = rebuilt(x, bonds, kinds)
     element, hydrogens = x[:, ELEMENT], x[:, HYDROGENS]
     own, whole = _crippen(mol)
     surface = np.array(rdMolDescriptors._CalcLabuteASAContribs(mol)[0])
