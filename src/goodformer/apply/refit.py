@@ -10,7 +10,7 @@ from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.readers.values import counted
 from goodformer.data.splits.split import Split
-from goodformer.engine.blend import member_run
+from goodformer.engine.blend import announce, member_run
 from goodformer.engine.run import train
 from goodformer.engine.store import LAST, Run
 from goodformer.engine.weights import load_weights
@@ -106,6 +106,8 @@ def retrained(
     for number, one in enumerate(members or (config,)):
         if fitted.method.members[number].at_once:
             continue
+        if members:
+            announce(one, number, len(members), hardware)
         first = member_run(run, one.folder_name) if members else run
         epoch = int((first.summary or {})["selected_epoch"])
         lines = ["selection=last", f"stop_after={epoch}", "patience=null", "perfect_patience=null"]

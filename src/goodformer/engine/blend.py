@@ -56,9 +56,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     members = member_configs(config)
     quick, trained = hardware.model_copy(update={"test_epochs": False}), []
     for number, one in enumerate(members):
-        if hardware.progress:
-            name = member_name({"method": one.method["name"], "model": one.model["name"], "preset": one.preset})
-            print(f"member {number + 1} of {len(members)}: {name}, seed {one.seed}", file=sys.stderr, flush=True)
+        announce(one, number, len(members), hardware)
         trained.append(train(one, member_run(run, one.folder_name).folder.parent, quick, benchmark))
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
     blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])
@@ -116,6 +114,13 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     files.write_lines(run.folder / EPOCHS, [files.sealed(record)])
     summary = summarise(config, benchmark, [record], cost, hardware, entry)
     files.write_json(run.folder / SUMMARY, files.sealed(summary))
+
+
+def announce(config: RunConfig, number: int, members: int, hardware: Hardware) -> None:
+    """Say which member is trained next, if progress is shown."""
+    if hardware.progress:
+        name = member_name({"method": config.method["name"], "model": config.model["name"], "preset": config.preset})
+        print(f"member {number + 1} of {members}: {name}, seed {config.seed}", file=sys.stderr, flush=True)
 
 
 def member_run(run: Run, name: str) -> Run:
