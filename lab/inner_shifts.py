@@ -62,6 +62,11 @@ def without_shifts(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combinati
     return learn(TASK, kinds, logits, y, shift=False)
 
 
+def log_odds(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
+    """Learn temperatures and shifts; the mean is that of log-odds, with equal weights of members."""
+    return learn(TASK, kinds, logits, y, shift=True, mean="log_odds")
+
+
 def equal(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
     """Give all kinds the same weight and learn nothing."""
     weights = kind_weights(kinds)
@@ -72,10 +77,12 @@ WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
     "five members, learnt weights and shifts (default)": (MEMBERS, learnt),
     "five members, learnt weights": (MEMBERS, without_shifts),
     "five members, equal weights of kinds, nothing learnt": (MEMBERS, equal),
+    "five members, mean of log-odds with learnt shifts": (MEMBERS, log_odds),
     "five members without shared labels, learnt weights and shifts": ([NETWORK, *EARLIER], learnt),
     "five members, GOODFormer taught by a forest, learnt weights and shifts": ([TAUGHT, *OTHERS], learnt),
     "without GOODFormer, learnt weights and shifts": (OTHERS, learnt),
     "without forests, learnt weights and shifts": (WITHOUT_FORESTS, learnt),
+    "without forests, mean of log-odds with learnt shifts": (WITHOUT_FORESTS, log_odds),
     "without forests, GOODFormer taught by one": ([TAUGHT, *WITHOUT_FORESTS[1:]], learnt),
     **{f"`{name}` alone": ([name], equal) for name in NAMES},
 }

@@ -49,7 +49,7 @@ ADDED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("method", "dir"): {"generator": "network", "scorer": "mlp"},
     ("method", "ciga"): {"generator": "network", "scorer": "mlp"},
     ("method", "imold"): {"head": "linear"},
-    ("method", "blend"): {"shift": False},
+    ("method", "blend"): {"shift": False, "mean": "probabilities"},
     **{("method", name): {"sharing": 0.0} for name in ("forest", "linear")},
 }
 """Settings added later, by part and name, with the value that stands for what was computed before."""

@@ -25,7 +25,7 @@ from goodformer.engine.selection import RULES
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
 from goodformer.methods.base import Method, link, mean_loss, standardised
-from goodformer.methods.blend import Blend, Combination
+from goodformer.methods.blend import Blend, Combination, Mean
 from goodformer.spec import SPLITS, Task
 
 MEMBERS = "members"
@@ -59,7 +59,8 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
         announce(one, number, len(members), hardware)
         trained.append(train(one, member_run(run, one.folder_name).folder.parent, quick, benchmark))
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
-    blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained])
+    mean: Mean = config.method["mean"]
+    blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained], mean)
     ready = benchmark.with_encodings(blend.encodings)
     taught_by = RULES[config.training.selection] or "val"
     held_out = combine(blend, ready.splits[taught_by], size, config.method["shift"])
@@ -67,7 +68,7 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     about = {"run": config.id, "epoch": 1, "dataset": config.dataset}
     described = file.model_copy(update={"about": about})
     save_weights(run.folder / BEST, described, blend.state_dict())
-    last = Blend.join(task, [load_weights(one.weights(LAST))[0] for one in trained])
+    last = Blend.join(task, [load_weights(one.weights(LAST))[0] for one in trained], mean)
     last.combination = blend.combination
     save_weights(run.folder / LAST, described, last.state_dict())
 
@@ -143,9 +144,9 @@ def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256, shift: bool =
     labels = y.double() if y.is_floating_point() else y
     kinds, held_out = [type(part).__name__ for part in blend.parts], torch.zeros_like(logits[0])
     for held in folds(labels):
-        known = learn(blend.task, kinds, logits[:, ~held], labels[~held], shift)
+        known = learn(blend.task, kinds, logits[:, ~held], labels[~held], shift, blend.mean)
         held_out[held] = known.mix(blend.task, logits[:, held])
-    blend.combination = learn(blend.task, kinds, logits, labels, shift)
+    blend.combination = learn(blend.task, kinds, logits, labels, shift, blend.mean)
     return held_out.to(found[0]["logits"])
 
 
@@ -161,11 +162,13 @@ def folds(y: Tensor) -> list[Tensor]:
     return [fold == number for number in range(FOLDS)]
 
 
-def learn(task: Task, kinds: Sequence[str], logits: Tensor, y: Tensor, shift: bool) -> Combination:
+def learn(
+    task: Task, kinds: Sequence[str], logits: Tensor, y: Tensor, shift: bool, mean: Mean = "probabilities"
+) -> Combination:
     """Learn the temperature of each member, then the weights; too few labels leave temperatures 1 and weights equal.
 
     With ``shift``, log-odds of binary targets are also shifted: a forest that weighs classes equally overstates rare
-    ones.
+    ones. Weights of a mean of log-odds stay equal.
 
     Args:
         task: What is predicted.
@@ -173,11 +176,12 @@ def learn(task: Task, kinds: Sequence[str], logits: Tensor, y: Tensor, shift: bo
         logits: Logits of the members (M, B, C).
         y: Labels of the graphs.
         shift: Whether to shift log-odds.
+        mean: What is averaged.
     """
     equal = torch.full((len(logits),), 1 / len(logits), dtype=torch.double)
     temperatures, shifts = torch.ones_like(equal), logits.new_zeros(len(logits), logits.shape[2])
     if int((~y.isnan()).sum()) < FEWEST or not bool(logits.isfinite().all()):
-        return Combination(equal, temperatures, shifts)
+        return Combination(equal, temperatures, shifts, mean)
     prior = kind_weights(kinds)
     if task.measured:
         return Combination(mean_weights(logits, standardised(task, y), prior), temperatures, shifts)
@@ -187,6 +191,8 @@ def learn(task: Task, kinds: Sequence[str], logits: Tensor, y: Tensor, shift: bo
         risks = [float(mean_loss(task, one, y)) for one in tried + found[:, None]]
         best = risks.index(min(risks))
         temperatures[place], shifts[place] = TEMPERATURES[best], found[best]
+    if mean == "log_odds":
+        return Combination(equal, temperatures, shifts, mean)
     scaled = Combination(equal, temperatures, shifts).scaled(logits)
     return Combination(mixture_weights(likelihoods(task, scaled, y), prior), temperatures, shifts)
 

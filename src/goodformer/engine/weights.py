@@ -84,7 +84,10 @@ class ModelFile(MemberFile):
             return _built(METHODS, part.method, _built(MODELS, part.model, self.features), self.task)
 
         with _limited_size():
-            return Blend.join(self.task, [method(one) for one in self.members]) if self.members else method(self)
+            if not self.members:
+                return method(self)
+            mean = self.method.get("mean", "probabilities")  # models of earlier versions do not say it
+            return Blend.join(self.task, [method(one) for one in self.members], mean)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import torch
 from pydantic import Field
@@ -23,12 +23,16 @@ LEVEL = 1e-6
 """Standard deviation of edge scores below which a graph's scores count as equal."""
 
 
+Mean = Literal["probabilities", "log_odds"]
+
+
 class Combination(NamedTuple):
     """What turns the logits of M members into one prediction, see `Blend`."""
 
     weights: Tensor  # (M,)
     temperatures: Tensor  # (M,)
     shifts: Tensor  # (M, C)
+    mean: Mean = "probabilities"
 
     def scaled(self, logits: Tensor) -> Tensor:
         """Return the members' logits (M, B, C) with their temperatures and shifts."""
@@ -37,15 +41,16 @@ class Combination(NamedTuple):
     def mix(self, task: Task, logits: Tensor) -> Tensor:
         """Return the logits (B, C) of the weighted mean of the members' probabilities, computed from logarithms.
 
-        Of measured targets it is the weighted mean of the members' values.
+        If the mean is that of log-odds, it is the weighted mean of the members' log-odds (of several classes: of their
+        log-probabilities). Of measured targets it is the weighted mean of the members' values.
         """
         z, share = self.scaled(logits), self.weights.log()[:, None, None]  # (M, B, C), (M, 1, 1)
 
         def log_mean(logs: Tensor) -> Tensor:
             return (share + logs).logsumexp(0)
 
-        if task.measured:
-            return (self.weights[:, None, None] * z).sum(0)
+        if task.measured or self.mean == "log_odds":
+            return (self.weights[:, None, None] * (z.log_softmax(-1) if task.kind == "multiclass" else z)).sum(0)
         if task.kind == "multiclass":
             return log_mean(z.log_softmax(-1))
         return log_mean(F.logsigmoid(z)) - log_mean(F.logsigmoid(-z))
@@ -53,6 +58,9 @@ class Combination(NamedTuple):
 
 class Blend(Method):
     """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k, plus b_k.
+
+    With ``mean="log_odds"`` the log-odds are averaged instead, and all w_k are equal: a member that knows little has a
+    high t_k and so hardly counts.
 
     For measured targets, the weighted mean is that of the members' values, t_k is 1 and b_k is 0. Only log-odds of
     binary targets are shifted, each target by its own b_k.
@@ -69,6 +77,7 @@ class Blend(Method):
 
     Attributes:
         parts: The members.
+        mean: What is averaged.
         weights: w_k, (M,).
         temperatures: t_k, (M,).
         shifts: b_k, (M, C).
@@ -80,6 +89,7 @@ class Blend(Method):
     )
 
     tasks = ALL_TASKS
+    mean: Mean
     weights: Tensor
     temperatures: Tensor
     shifts: Tensor
@@ -110,20 +120,24 @@ class Blend(Method):
         shift: Annotated[
             bool, Field(description="Whether the log-odds of each member are shifted, too; used when it is trained.")
         ] = False,
+        mean: Annotated[
+            Mean,
+            Field(description="What is averaged: probabilities, with learnt weights, or log-odds, with equal weights."),
+        ] = "probabilities",
     ) -> None:
         nn.Module.__init__(self)
-        self.task = task
+        self.task, self.mean = task, mean
         check_task(of, METHODS[of], task)
         given = read_settings(settings)
         models = [model, *(copy.deepcopy(model) for _ in range(members - 1))]
         self.take([METHODS.build(of, one, task, **given) for one in models])
 
     @classmethod
-    def join(cls, task: Task, parts: Sequence[Method]) -> Blend:
+    def join(cls, task: Task, parts: Sequence[Method], mean: Mean = "probabilities") -> Blend:
         """Return a blend of any methods for one task."""
         blend = cls.__new__(cls)
         nn.Module.__init__(blend)
-        blend.task = task
+        blend.task, blend.mean = task, mean
         blend.take(parts)
         return blend
 
@@ -152,7 +166,7 @@ class Blend(Method):
 
     def with_members(self, members: Sequence[Method]) -> Blend:
         """Return a blend of these members with the weights, temperatures and shifts of the present ones."""
-        blend = Blend.join(self.task, members)
+        blend = Blend.join(self.task, members, self.mean)
         blend.combination = self.combination
         return blend
 
@@ -212,7 +226,7 @@ class Blend(Method):
     @property
     def combination(self) -> Combination:
         """How the members are combined."""
-        return Combination(self.weights, self.temperatures, self.shifts)
+        return Combination(self.weights, self.temperatures, self.shifts, self.mean)
 
     @combination.setter
     def combination(self, new: Combination) -> None:
