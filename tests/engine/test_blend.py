@@ -93,6 +93,20 @@ def test_a_saved_blend_says_the_same(run: Run, tmp_path: Path) -> None:
     assert ordered[-1] > ordered[0]
 
 
+def test_what_is_averaged_is_stored(config: RunConfig, tmp_path: Path) -> None:
+    changed = config.with_overrides(["method.mean=log_odds"])
+    assert changed.id != config.id
+    run = train(changed, tmp_path, QUIET)
+    method, file = load_weights(run.weights())
+    assert isinstance(method, Blend)
+    assert (method.mean, file.method["mean"]) == ("log_odds", "log_odds")
+    assert method.weights.tolist() == [0.5, 0.5]
+    FittedModel(method, file).save(tmp_path / "copy")
+    again, _ = load_weights(tmp_path / "copy")
+    assert isinstance(again, Blend)
+    assert again.mean == "log_odds"
+
+
 @pytest.mark.parametrize(
     "members",
     ["erm", [1], [{"model": {"name": "gin"}}], [{"model": {"name": "gin"}, "method": {"name": "ermm"}}] * 2],

@@ -10,7 +10,8 @@ from scipy.optimize import minimize_scalar
 from goodformer.config.members import blend_of
 from goodformer.config.presets import configure, default_model, member_configs, member_name, presets
 from goodformer.config.run import RunConfig
-from goodformer.engine.blend import EQUAL, best_shift, combine, mixture_weights
+from goodformer.engine.blend import EQUAL, best_shift, combine, learn, mixture_weights
+from goodformer.engine.evaluate import rocauc
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
 from goodformer.methods.base import edge_gradients, predicted_direction
@@ -50,6 +51,33 @@ def test_probabilities_are_the_weighted_mean_of_those_of_the_members(task: str) 
     deviation = np.sqrt(np.average((np.array(shares) - expected) ** 2, axis=0, weights=[0.5, 0.3, 0.2]))
     said = deviation[np.arange(len(expected)), expected.argmax(1)] if task == "multiclass" else deviation.mean(1)
     np.testing.assert_allclose(predicted.signals["member_spread"].numpy(), said, atol=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@torch.no_grad()
+def test_a_mean_of_log_odds_is_that_of_the_members(task: str) -> None:
+    made, data = blend(task), labelled(TASKS[task])
+    made.mean = "log_odds"
+    made.shifts[1] = 0.0 if task == "multiclass" else 0.25
+    logits = [part(data).double() / t for part, t in zip(made.parts, (1.0, 2.0, 0.5), strict=True)]
+    if task == "multiclass":
+        p = np.exp(np.average([one.log_softmax(-1).numpy() for one in logits], axis=0, weights=[0.5, 0.3, 0.2]))
+        np.testing.assert_allclose(made(data).softmax(-1).numpy(), p / p.sum(-1, keepdims=True), atol=1e-6)
+    else:
+        expected = np.average([one.numpy() for one in logits], axis=0, weights=[0.5, 0.3, 0.2]) + 0.3 * 0.25
+        np.testing.assert_allclose(made(data).numpy(), expected, atol=1e-6)
+
+
+def test_a_mean_of_log_odds_has_equal_weights_and_ignores_a_member_that_knows_nothing() -> None:
+    random = np.random.default_rng(0)
+    y = torch.tensor(random.integers(0, 2, (400, 1)), dtype=torch.double)
+    knows = 2 * y - 1 + torch.from_numpy(random.normal(size=(400, 1)))
+    guesses = 3 * torch.from_numpy(random.normal(size=(400, 1)))
+    found = learn(TASKS["binary"], ["a", "b"], torch.stack((knows, guesses)), y, True, "log_odds")
+    assert found.weights.tolist() == [0.5, 0.5]
+    assert float(found.temperatures[1]) > 10 * float(found.temperatures[0])
+    mixed = found.mix(TASKS["binary"], torch.stack((knows, guesses)))
+    assert rocauc(mixed.numpy(), y.numpy()) == pytest.approx(rocauc(knows.numpy(), y.numpy()), abs=0.01)
 
 
 @torch.no_grad()
