@@ -39,7 +39,7 @@ def measure(run: Run) -> dict[str, Any]:
         found[layer] = {}
         for split in ("val", "test"):
             measured = evaluate(method, data.splits[split], config.training.eval_batch_size)
-            found[layer][split] = {name: round(float(measured[name] or 0.0), 4) for name in METRICS}
+            found[layer][split] = {name: None if (one := measured[name]) is None else round(one, 4) for name in METRICS}
     return found
 
 

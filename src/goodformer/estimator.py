@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from goodformer import files
 from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark
-from goodformer.apply.refit import chosen_again, refitted
+from goodformer.apply.refit import check_refit, plan_refit, refitted
 from goodformer.config.run import Hardware
 from goodformer.data.benchmarks.table import assemble
 from goodformer.data.molecule import VERSION as READER
@@ -60,10 +60,9 @@ class GraphEstimator(BaseEstimator):
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
-        refit: Whether to fit forests and linear models again to all graphs in the end; calibration keeps the held-out
-            graphs apart.
-        retrain: Whether to train networks again on all graphs, too; by default for at most 5,000 graphs with measured
-            values.
+        refit: Whether to fit the model again to all graphs in the end; calibration keeps the held-out graphs apart.
+        retrain: Whether this includes networks, not only forests and linear models; by default for at most 5,000 graphs
+            with measured values.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
         validation: Share of the graphs in each held-out set.
         standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or
@@ -129,6 +128,7 @@ class GraphEstimator(BaseEstimator):
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
         if self.members is not None and not (isinstance(self.members, int) and 1 <= self.members <= 100):
             raise InputError(f"members = {self.members!r} is not accepted; give an integer from 1 to 100.")
+        check_refit(self.refit, self.retrain)
         shares = (self.validation, 0.0)
         strata = labels.strata
         seed = self._seed()
@@ -153,14 +153,14 @@ class GraphEstimator(BaseEstimator):
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
             self.history_ = run.epochs
-            again = chosen_again(fitted, split, self.refit, self.retrain)
-            fitted = refitted(fitted, run, config, benchmark, again, hardware)
+            plan = plan_refit(fitted, split, self.refit, self.retrain)
+            fitted = refitted(fitted, run, config, benchmark, plan, hardware)
         fitted.smiles = None if collection.smiles is None else "smiles"
         fitted.classes, fitted.label_kind = dict(labels.classes), kind
         fitted.standardise, fitted.reader = self.standardise, READER
         fitted.attributes = collection.attributes
         places = places_of(split, collection, labels.y)
-        known = torch.cat([places[one] for one in again.splits]).sort().values
+        known = torch.cat([places[one] for one in plan.splits]).sort().values
         self._set(fitted.remember(collection.subset(known), labels.y, 0))
         for note in () if fitted.uncertainty is None else fitted.uncertainty.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -177,7 +177,7 @@ class GraphEstimator(BaseEstimator):
         raise NotImplementedError
 
     def domain_score(self, X: Sequence[Any]) -> Array:
-        """Return how unlike the training graphs inputs are (B,): the share of validation graphs less unusual."""
+        """Return how unlike the training graphs inputs are (B,): the share of reference graphs less unusual."""
         scores = self._predictions(X).domain_score
         assert scores is not None
         return scores.double().numpy()
@@ -196,7 +196,7 @@ class GraphEstimator(BaseEstimator):
     def neighbours(self, X: Sequence[Any], count: int = 3) -> list[list[Neighbour]]:
         """Return the ``count`` graphs given to `fit` that are most similar to each input; see `FittedModel.neighbours`.
 
-        ``row`` is the position in the list given to `fit`. Graphs that were held out are not among them.
+        ``row`` is the position in the list given to `fit`. Graphs that the model was not fitted to are not among them.
         """
         check_is_fitted(self)
         return self.model_.neighbours(_readable(X, self.model_), count)

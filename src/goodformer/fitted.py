@@ -61,7 +61,7 @@ class Predictions:
         classes: The most probable class, (B,), or 0 and 1 for each binary target, (B, C). Measured targets have none.
         edge_scores: For each graph one score per directed edge, in the order of its edges, larger = more invariant;
             None if the method does not score edges.
-        domain_score: Share of validation graphs that are less unusual, (B,) in [0, 1]. This and the following are None
+        domain_score: Share of reference graphs that are less unusual, (B,) in [0, 1]. This and the following are None
             for a model without uncertainty.
         reason: Why a graph lies outside the domain of the training graphs, (B,): a value of
             `goodformer.uncertainty.domain`, where ``INSIDE`` means that it does not.
@@ -419,9 +419,10 @@ class FittedModel:
                 batches = (ready.batch(chunk).to(device) for chunk in torch.arange(len(ready)).split(256))
                 member.fit(batches, derive_seed(seed, "refit", number), threads)
         members = [trained.get(number, member) for number, member in enumerate(method.members)]
-        new.method = method.with_members(members).to(device).eval()
+        new.method = method.rejoined(members).to(device).eval()
         about = {**self.file.about, "refitted": len(graphs), "retrained": bool(trained)}
-        new.file = self.file.model_copy(update={"about": about})
+        task = next((network.task for network in trained.values()), self.task)  # has the environments of all graphs
+        new.task, new.file = task, self.file.model_copy(update={"about": about, "task": task})
         new.to(device)
         if trained and self.uncertainty is not None:
             new.uncertainty = self.uncertainty.knowing(new.method, new.prepare(graphs))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from goodformer import GraphClassifier, GraphSet
+from goodformer import GraphClassifier, GraphRegressor, GraphSet
 from goodformer.apply.fit import OwnFile, Recipe, fit_file
 from goodformer.config.run import Hardware
 from goodformer.data.readers.collection import collect
@@ -17,6 +19,12 @@ from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
+from goodformer.methods import METHODS
+from goodformer.methods.erm import ERM
+from goodformer.models.base import GraphModel
+from goodformer.spec import Task
+from goodformer.uncertainty.intervals import Difficulty
+from goodformer.uncertainty.uncertainty import few_notes
 from tests.apply.molecules import molecules
 
 NEW = ["CCCCCCO", "c1ccc(CC)cc1N", "OCCCCCCCO", "Clc1ccccc1"]
@@ -140,8 +148,54 @@ def test_networks_for_measured_values_of_small_tables_are_trained_again(
     assert ends.hardness is not None
 
 
+def test_codes_that_only_held_out_rows_have_are_read_as_the_last_known_one(tmp_path: Path) -> None:
+    rows = []
+    for number in range(60):
+        nodes = 3 + number // 4
+        kinds = [[min(number // 12, place)] for place in range(nodes)]  # larger graphs have larger codes
+        edges = [[place, place + 1] for place in range(nodes - 1)]
+        rows.append(json.dumps({"edges": edges, "x": kinds, "label": number % 2}))
+    path = tmp_path / "graphs.jsonl"
+    path.write_text("\n".join(rows) + "\n")
+    for name, recipe in (("linear", Recipe("linear")), ("erm", Recipe("erm", "gin", overrides=["training.epochs=1"]))):
+        source = OwnFile(path, ("label",), split="size")
+        report = fit_file(source, tmp_path / name, recipe, runs=tmp_path / "runs", retrain=True, **FAST)
+        assert report["refitted"] == 60
+
+
+def test_a_method_with_a_weight_per_environment_can_be_loaded_again(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    class PerEnvironment(ERM):
+        def __init__(self, model: GraphModel, task: Task) -> None:
+            super().__init__(model, task)
+            self.register_buffer("q", torch.ones(task.num_envs))
+
+    METHODS.add("per-environment", PerEnvironment)
+    request.addfinalizer(lambda: METHODS.remove("per-environment"))
+    model, report = fitted(
+        tmp_path, Recipe("per-environment", "gin", overrides=["training.epochs=1"]), "m", retrain=True
+    )
+    assert report["retrained"]
+    assert len(model.method.q) == model.task.num_envs
+
+
+def test_widths_that_follow_the_domain_score_keep_their_scale() -> None:
+    graphs = collect(molecules()[0]).graphs
+    values = torch.rand(len(graphs), 1, generator=torch.Generator().manual_seed(0))
+    model = GraphRegressor("linear", split="random").fit(molecules()[0], values[:, 0].tolist()).model_
+    assert model.uncertainty is not None
+    by_domain = Difficulty(by="domain", start=(0.5,), slope=(2.0,), mean=(1.0,))
+    noted = (*few_notes(torch.ones(3), 0.05), "another note")
+    known = replace(model.uncertainty, difficulty=by_domain, reference=3 * torch.ones(3), notes=noted)
+    new = known.knowing(model.method, model.prepare(graphs))
+    assert new.difficulty.slope[0] == pytest.approx(2 * 3 / float(new.reference.median()))
+    assert new.notes == ("another note",)
+    assert len(new.reference) == len(graphs)
+
+
 def test_retraining_without_refitting_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="leave out --retrain or --no-refit"):
+    with pytest.raises(InputError, match="retrain needs refit"):
         fitted(tmp_path, BLEND, "model", refit=False, retrain=True)
 
 

@@ -15,7 +15,7 @@ from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
-from goodformer.apply.refit import chosen_again, refitted
+from goodformer.apply.refit import check_refit, plan_refit, refitted
 from goodformer.config.members import split_overrides, with_members
 from goodformer.config.presets import configure, fit_steps, presets
 from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_assignment
@@ -176,6 +176,7 @@ def fit_file(
     Returns:
         The content of ``report.json``, ``folder``, and ``page``, the path of ``report.html`` if it was written.
     """
+    check_refit(refit, retrain)
     folder = Path(out)
     files.settle(folder)
     earlier = (folder / MODEL).is_file()
@@ -202,10 +203,10 @@ def fit_file(
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
         fitted.smiles = None if collection.smiles is None else source.smiles
         fitted.classes, fitted.standardise, fitted.reader = dict(labels.classes), source.standardise, READER
-        again = chosen_again(fitted, table.split, refit, retrain)
-        final = refitted(fitted, run, config, benchmark, again, hardware, watch)
+        plan = plan_refit(fitted, table.split, refit, retrain)
+        final = refitted(fitted, run, config, benchmark, plan, hardware, watch)
         places = places_of(table.split, collection, labels.y)
-        known = torch.cat([places[split] for split in again.splits]).sort().values
+        known = torch.cat([places[split] for split in plan.splits]).sort().values
         final.remember(collection.subset(known), labels.y).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]

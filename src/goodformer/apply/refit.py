@@ -26,7 +26,7 @@ FEW_ROWS = 5000
 
 
 @dataclass(frozen=True)
-class Again:
+class RefitPlan:
     """What is fitted again.
 
     Attributes:
@@ -40,7 +40,13 @@ class Again:
     networks: bool
 
 
-def chosen_again(fitted: FittedModel, split: Split, refit: bool = True, retrain: bool | None = None) -> Again:
+def check_refit(refit: bool, retrain: bool | None) -> None:
+    """Raise an error if networks are to be trained again, but nothing is to be refitted."""
+    if retrain and not refit:
+        raise InputError("retrain needs refit: networks are trained again as part of it; leave one of the two out.")
+
+
+def plan_refit(fitted: FittedModel, split: Split, refit: bool = True, retrain: bool | None = None) -> RefitPlan:
     """Decide what is fitted again to all rows but validation and test rows of the user.
 
     Forests and linear models are, since that takes seconds. Networks are trained again by default where that was found
@@ -52,14 +58,12 @@ def chosen_again(fitted: FittedModel, split: Split, refit: bool = True, retrain:
         refit: False fits nothing again.
         retrain: Whether networks are trained again; None decides as said.
     """
-    if retrain and not refit:
-        raise InputError("networks are trained again only if the model is refitted; leave out --retrain or --no-refit.")
     every = tuple(name for name in SPLITS if name not in ("val", "test") or name not in split.given)
     counts = split.counts()
     few = fitted.task.measured and sum(counts[name] for name in every) <= FEW_ROWS
     kinds = [member.at_once for member in fitted.method.members]
     quick, networks = refit and any(kinds), refit and not all(kinds) and (few if retrain is None else retrain)
-    return Again(every if quick or networks else ("train",), quick, networks)
+    return RefitPlan(every if quick or networks else ("train",), quick, networks)
 
 
 def refitted(
@@ -67,32 +71,33 @@ def refitted(
     run: Run,
     config: RunConfig,
     benchmark: Benchmark,
-    again: Again,
+    plan: RefitPlan,
     hardware: Hardware | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> FittedModel:
     """Return a model that knows the rows of several splits, see `FittedModel.refitted`.
 
-    A network starts from the same weights and follows the same schedule as before, up to the epoch that was selected.
+    A network starts from the same weights and follows the same schedule as before, up to the epoch that was selected;
+    only a rate that falls on a plateau stays as it is, because no validation rows are left.
 
     Args:
         fitted: The measured model.
         run: Its run, in whose folder the second runs of networks are stored.
         config: Of the run.
         benchmark: The data.
-        again: What is fitted again.
+        plan: What is fitted again.
         hardware: Where to compute.
         watch: Called with a sentence before members are fitted.
     """
-    if not (again.quick or again.networks):
+    if not (plan.quick or plan.networks):
         return fitted
-    where, every = hardware or Hardware(), benchmark.merged(again.splits)
+    where, every = hardware or Hardware(), benchmark.with_encodings(fitted.method.encodings).merged(plan.splits)
     rows, networks = counted(len(every.splits["train"]), "row"), {}
-    if again.networks:
+    if plan.networks:
         if watch:
             watch(f"training networks again on all {rows} ...")
         networks = retrained(fitted, run, config, every, where)
-    if watch and again.quick:
+    if watch and plan.quick:
         watch(f"fitting forests and linear models again to all {rows} ...")
     return fitted.refitted(every.splits["train"], config.seed, where.threads, networks)
 
@@ -101,7 +106,7 @@ def retrained(
     fitted: FittedModel, run: Run, config: RunConfig, benchmark: Benchmark, hardware: Hardware
 ) -> dict[int, Method]:
     """Return the networks among the members of a model, by their position, trained on another benchmark."""
-    members, quiet = member_configs(config), hardware.model_copy(update={"test_epochs": False})
+    members, cheaper = member_configs(config), hardware.model_copy(update={"test_epochs": False})
     found = {}
     for number, one in enumerate(members or (config,)):
         if fitted.method.members[number].at_once:
@@ -113,6 +118,6 @@ def retrained(
         lines = ["selection=last", f"stop_after={epoch}", "patience=null", "perfect_patience=null"]
         second = one.with_overrides(f"training.{line}" for line in lines).to_dict()
         dataset = {"name": "memory", "fingerprint": benchmark.fingerprint}
-        done = train(RunConfig.from_dict({**second, "dataset": dataset}), run.folder / AGAIN, quiet, benchmark)
+        done = train(RunConfig.from_dict({**second, "dataset": dataset}), run.folder / AGAIN, cheaper, benchmark)
         found[number] = load_weights(done.weights(LAST))[0]
     return found

@@ -63,13 +63,13 @@ def command(
     ] = True,
     refit: Annotated[
         bool,
-        typer.Option("--refit/--no-refit", help="Fit forests and linear models again to all rows after measuring."),
+        typer.Option("--refit/--no-refit", help="Fit the model again to all rows after measuring."),
     ] = True,
     retrain: Annotated[
         bool | None,
         typer.Option(
             "--retrain/--no-retrain",
-            help="Also train networks again on all rows; default: for up to 5,000 rows with measured values.",
+            help="Whether this includes networks; default: for up to 5,000 rows with measured values.",
         ),
     ] = None,
     overwrite: Annotated[

@@ -45,7 +45,7 @@ Model = Annotated[str | None, typer.Option(help="Model; default: the one the met
 Weights = Annotated[str, typer.Option(help="Weights to use: best (selected epoch) or last (last epoch).")]
 RESULTS = Path("results")
 """Default folder of records."""
-BUDGETS = "full, medium, short, quick, compare or quickstart"
+BUDGETS = "full, settled, medium, short, quick, compare or quickstart"
 """Names of the budgets for help texts, which do not read the file of budgets; a test compares the two."""
 SUITES = "molecules or measurements or rules"
 """Names of the suites for help texts; a test compares them with the file of suites."""

@@ -57,10 +57,10 @@ def command(
       goodformer predict bace library.parquet -o answers/ --executor ray
 
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
-    problem. domain_score is the share of ID validation graphs that are less unusual than the row; outside is true if
-    the row is more unusual than about 95 % of them, much larger than any training row, or contains a new element, and
-    outside_because says which. Files may be larger than memory. The same command continues a
-    stopped prediction. Earlier answers are replaced, other files only with --overwrite. A folder as output, which
+    problem. domain_score is the share of ID validation graphs (or known rows) that are less unusual than the row;
+    outside is true if the row is more unusual than about 95 % of them, much larger than any training row, or contains a
+    new element, and outside_because says which. Files may be larger than memory. The same command continues a stopped
+    prediction. Earlier answers are replaced, other files only with --overwrite. A folder as output, which
     --executor ray needs, receives one file per 16,384 rows, with the number of each row in the column row. The exit
     code is 1 if no row could be read.
     """

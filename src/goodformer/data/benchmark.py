@@ -90,15 +90,19 @@ class Benchmark:
     def merged(self, splits: Sequence[str]) -> Benchmark:
         """Return the benchmark whose training graphs are those of several splits; its other splits are empty.
 
-        Graphs of val and test have no training environment, so each of these splits is a further one.
+        Graphs of val and test have no training environment, so each of these splits is a further one. Codes of nodes
+        and edges that training lacks become the largest known one, as which models read them.
         """
         parts = {split: self.splits[split] for split in splits if len(self.splits[split])}
         further = [split for split in ("val", "test") if split in parts]
         for number, split in enumerate(further):
             env = torch.full_like(parts[split].graph["env"], self.num_envs + number)
             parts[split] = parts[split].with_graph("env", env)
-        none = self.splits["train"].subset(torch.arange(0))
-        every = {**dict.fromkeys(SPLITS, none), "train": GraphSet.concat(list(parts.values()))}
+        graphs = GraphSet.concat(list(parts.values()))
+        node = {**graphs.node, "x": _known(graphs.node["x"], self.features.node)}
+        edge = {name: _known(one, self.features.edge) if name == "attr" else one for name, one in graphs.edge.items()}
+        known = GraphSet(node, edge, graphs.graph, graphs.node_ptr, graphs.edge_ptr)
+        every = {**dict.fromkeys(SPLITS, self.splits["train"].subset(torch.arange(0))), "train": known}
         return replace(self, splits=every, num_envs=self.num_envs + len(further), recipe={})
 
     @property
@@ -214,6 +218,13 @@ def _check_classes(y: Tensor, task: Task, where: str) -> None:
     if missing:
         what = "class" if task.kind == "multiclass" else "both values of target"
         raise InputError(f"{where} lacks {what} {missing[0]} in training; add such graphs or remove it from the task.")
+
+
+def _known(codes: Tensor, features: Features) -> Tensor:
+    """Return codes at most as large as the features say; measurements are returned as they are."""
+    if features.kind != "categorical":
+        return codes
+    return torch.minimum(codes, codes.new_tensor(features.sizes) - 1)
 
 
 def _standardised(task: Task, y: Tensor) -> Task:

@@ -71,7 +71,7 @@ class Method(nn.Module):
         """The methods that predict together; by default this one."""
         return (self,)
 
-    def with_members(self, members: Sequence[Method]) -> Method:
+    def rejoined(self, members: Sequence[Method]) -> Method:
         """Return a method of these trained members, combined as the present ones are; by default the only member."""
         (only,) = members
         return only

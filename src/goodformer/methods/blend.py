@@ -59,8 +59,8 @@ class Combination(NamedTuple):
 class Blend(Method):
     """p(y | G) = sum_k w_k p_k(y | G), where member k predicts with its logits divided by t_k, plus b_k.
 
-    With ``mean="log_odds"`` the log-odds are averaged instead, and all w_k are equal: a member that knows little has a
-    high t_k and so hardly counts.
+    With ``mean="log_odds"`` the log-odds of classes are averaged instead, and all w_k are equal: a member that knows
+    little has a high t_k and so hardly counts in predictions. In edge scores, embedding and spread it counts in full.
 
     For measured targets, the weighted mean is that of the members' values, t_k is 1 and b_k is 0. Only log-odds of
     binary targets are shifted, each target by its own b_k.
@@ -122,7 +122,10 @@ class Blend(Method):
         ] = False,
         mean: Annotated[
             Mean,
-            Field(description="What is averaged: probabilities, with learnt weights, or log-odds, with equal weights."),
+            Field(
+                description="What is averaged for classes: probabilities, with learnt weights, or log-odds, with equal "
+                "weights."
+            ),
         ] = "probabilities",
     ) -> None:
         nn.Module.__init__(self)
@@ -164,7 +167,7 @@ class Blend(Method):
         """The methods that predict together."""
         return [cast(Method, part) for part in self.parts]
 
-    def with_members(self, members: Sequence[Method]) -> Blend:
+    def rejoined(self, members: Sequence[Method]) -> Blend:
         """Return a blend of these members with the weights, temperatures and shifts of the present ones."""
         blend = Blend.join(self.task, members, self.mean)
         blend.combination = self.combination

@@ -21,7 +21,7 @@ from goodformer.transforms.structure import Structure
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-VERSION = 1
+VERSION = 2
 """Increase this when the values change, so that cached encodings are recomputed."""
 HYBRIDISATION, AROMATIC, SP3 = 6, 7, 4
 """Further columns of the atom features, and the code of sp3."""
@@ -47,7 +47,7 @@ def properties(graphs: Structure, width: int) -> Tensor:
 
     Contributions to logP and molar refractivity are those of Wildman & Crippen, to the polar surface those of Ertl, to
     the surface those of Labute, all from RDKit. Hydrogens count for the atom that they are bound to. A rotatable bond
-    counts half for each end, and a ring of n atoms 1 / n for each. In the last columns the surface of an atom stands in
+    counts half for each end, and a ring of n atoms 1 / n for each. In the next columns the surface of an atom stands in
     the bins of its own contributions to logP and refractivity. Then follows one column for each functional group of
     RDKit (acids, esters, amines, ...): a group of n atoms counts 1 / n for each. Columns that a graph does not have are
     zero.
@@ -67,7 +67,7 @@ def properties(graphs: Structure, width: int) -> Tensor:
     graph = np.searchsorted(ptr, ends[0], "right") - 1
     order = np.argsort(graph, kind="stable")
     ends, kind, bounds = ends[:, order], kind[order], np.searchsorted(graph[order], np.arange(len(ptr)))
-    wanted = groups()[: max(width - len(NAMES), 0)]
+    wanted = groups()[: width - len(NAMES)] if width > len(NAMES) else ()
     for first, last, start, stop in zip(ptr[:-1], ptr[1:], bounds[:-1], bounds[1:], strict=True):
         mol = rebuilt(x[first:last], ends[:, start:stop] - first, kind[start:stop])
         found[first:last, : len(NAMES)] = _columns(mol, x[first:last], ends[:, start:stop] - first, kind[start:stop])

@@ -54,6 +54,10 @@ class Difficulty(BaseModel):
         """What the width of an interval follows, in one sentence."""
         return WIDTHS[self.by]
 
+    def rescaled(self, factor: float) -> Difficulty:
+        """Return the same for a signal u of another scale: the former one is ``factor * u``."""
+        return self.model_copy(update={"slope": tuple(one * factor for one in self.slope)})
+
     def __call__(self, signals: Mapping[str, Tensor], like: Tensor) -> Tensor:
         """Return the difficulty of each graph and target, of the shape of ``like`` (B, T); 1 if it is constant."""
         if not self.by:

@@ -67,7 +67,7 @@ class Uncertainty:
         scaling: Calibrates the logits.
         score: Name of the domain score, one of `DOMAIN_SCORES`.
         alpha: Share of usual graphs that may be flagged as outside the domain.
-        reference: Raw domain scores of the validation graphs, ascending, (n,).
+        reference: Raw domain scores of the validation graphs, or of all known graphs, see `knowing`, ascending, (n,).
         state: Fitted state of the domain score.
         conformity: Conformity scores, (T, K, n), see `goodformer.uncertainty.conformal.conformity`; for measured
             targets the sorted errors of `goodformer.uncertainty.intervals.ordered_errors`, (T, 1, n).
@@ -111,16 +111,19 @@ class Uncertainty:
     def knowing(self, method: Method, graphs: GraphSet) -> Self:
         """Return the same for a method that was trained again, on these graphs; they carry its encodings.
 
-        The domain score learns the new embeddings, and its reference is how unusual each graph is among the others.
-        Calibration and thresholds stay: they need graphs that the method does not know.
+        The domain score learns how the method sees them, and its reference is how unusual each graph is among the
+        others. Calibration and thresholds stay: they need graphs that the method does not know. Where the width of
+        intervals follows the raw domain score, this is put on its former scale.
         """
-        chosen, some = DOMAIN_SCORES[self.score], sample(graphs)
-        if chosen.among is None:
-            return self.within(graphs)
-        seen = observe(method, some, chosen.embeds)
+        chosen = DOMAIN_SCORES[self.score]
+        seen = observe(method, sample(graphs), chosen.embeds)
         state = {name: value.contiguous() for name, value in chosen.learn(self.task, seen).items()}
-        reference = _rankable(chosen.among(self.task, state, seen)).sort().values
-        return replace(self, state=state, reference=reference).within(graphs)
+        reference = _rankable((chosen.among or chosen.measure)(self.task, state, seen)).sort().values
+        difficulty, outdated = self.difficulty, few_notes(self.reference, self.alpha)
+        if difficulty.by == "domain":
+            difficulty = difficulty.rescaled(float(self.reference.median() / reference.median().clamp(min=1e-12)))
+        notes = tuple(note for note in self.notes if note not in outdated)
+        return replace(self, state=state, reference=reference, notes=notes, difficulty=difficulty).within(graphs)
 
     @classmethod
     def learn(cls, task: Task, train: Seen, id_val: Seen, score: str = DEFAULT, alpha: float = 0.05) -> Self:
@@ -141,10 +144,7 @@ class Uncertainty:
             scaling, notes = calibrate(task, id_val.logits, y)
             rows, counts = conformity(task, scaling(id_val.logits), y)
             difficulty = CONSTANT
-        if conformal_rank(len(reference), 1 - alpha) > len(reference):
-            few = counted(len(reference), "ID validation graph")
-            needed = f"{few}, at least {round(1 / alpha) - 1} needed."
-            notes += (f"only larger graphs and new kinds of nodes are flagged as outside the domain: {needed}",)
+        notes += few_notes(reference, alpha)
         return cls(task, scaling, score, alpha, reference, state, rows, counts, notes, difficulty)
 
     @property
@@ -173,7 +173,7 @@ class Uncertainty:
         return beyond(dict(self.state), seen)
 
     def domain_score(self, unusual: Tensor, beyond: Tensor | None = None) -> Tensor:
-        """Return the share of validation graphs that are less unusual, (B,) in [0, 1]; 1 for graphs `beyond`."""
+        """Return the share of reference graphs that are less unusual, (B,) in [0, 1]; 1 for graphs `beyond`."""
         share = torch.searchsorted(self.reference, unusual - _rounding(unusual)) / len(self.reference)
         return share.float() if beyond is None else share.float().masked_fill(beyond != INSIDE, 1.0)
 
@@ -297,6 +297,14 @@ class _Description(BaseModel):
     weights: str | None
     sha256: str
     difficulty: Difficulty = CONSTANT
+
+
+def few_notes(reference: Tensor, alpha: float) -> tuple[str, ...]:
+    """Return a sentence if validation graphs are too few to say what is unusual."""
+    if conformal_rank(len(reference), 1 - alpha) <= len(reference):
+        return ()
+    needed = f"{counted(len(reference), 'ID validation graph')}, at least {round(1 / alpha) - 1} needed."
+    return (f"only larger graphs and new kinds of nodes are flagged as outside the domain: {needed}",)
 
 
 def learn_intervals(
