@@ -28,7 +28,7 @@ def open_page(browser: Any) -> Iterator[Any]:
         context = browser.new_context(viewport={"width": width, "height": 800})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         if not expect_errors:
             page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
