@@ -107,7 +107,7 @@ def retrained(
 ) -> dict[int, Method]:
     """Return the networks among the members of a model, by their position, trained on another benchmark."""
     members, cheaper = member_configs(config), hardware.model_copy(update={"test_epochs": False})
-    found = {}
+    dataset, found = {"name": "memory", "fingerprint": benchmark.fingerprint}, {}
     for number, one in enumerate(members or (config,)):
         if fitted.method.members[number].at_once:
             continue
@@ -117,7 +117,6 @@ def retrained(
         epoch = int((first.summary or {})["selected_epoch"])
         lines = ["selection=last", f"stop_after={epoch}", "patience=null", "perfect_patience=null"]
         second = one.with_overrides(f"training.{line}" for line in lines).to_dict()
-        dataset = {"name": "memory", "fingerprint": benchmark.fingerprint}
         done = train(RunConfig.from_dict({**second, "dataset": dataset}), run.folder / AGAIN, cheaper, benchmark)
         found[number] = load_weights(done.weights(LAST))[0]
     return found
