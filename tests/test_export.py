@@ -158,7 +158,13 @@ def test_a_folder_to_share_answers_the_same_and_holds_no_row(tmp_path: Path, cap
     assert without.training is None
     new = smiles[::7]
     assert torch.equal(without.predict(new).probabilities, with_rows.predict(new).probabilities)
-    assert torch.equal(without.predict(new).domain_score, with_rows.predict(new).domain_score)
+    assert with_rows.uncertainty is not None
+    assert without.uncertainty is not None
+    assert "bits" in with_rows.uncertainty.state
+    assert "bits" not in without.uncertainty.state
+    odd = ["CC[Au]", "C" * 400, smiles[0], "O=C1NC(=O)c2ccccc12"]
+    assert with_rows.predict(odd).outside.tolist() == [True, True, False, True]
+    assert without.predict(odd).outside.tolist() == [True, True, False, False]
     assert without.classes == with_rows.classes
 
     capfd.readouterr()

@@ -27,9 +27,8 @@ from goodformer.fitted import FittedModel, Predictions
 from goodformer.methods.base import Method
 from goodformer.models import MODELS
 from goodformer.spec import Features, FeatureSpec, Task
-from goodformer.uncertainty.domain import DOMAIN_SCORES
+from goodformer.uncertainty.domain import DEFAULT, DOMAIN_SCORES
 from goodformer.uncertainty.observe import observe
-from goodformer.uncertainty.uncertainty import DEFAULT
 from tests.apply.molecules import FITTED, untrained
 from tests.engine.tiny import Plain
 

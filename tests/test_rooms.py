@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "methods": BASE | {"nn", "models"},
     "config": DISK | NAMES,
     "engine": DISK | NAMES | {"transforms", "config", "__init__"},
-    "uncertainty": DISK | {"data", "methods", "config", "engine"},
+    "uncertainty": DISK | {"data", "transforms", "methods", "config", "engine"},
     "fitted": DISK | NAMES | {"transforms", "config", "engine", "uncertainty", "__init__"},
     "explain": DISK | {"data", "methods", "engine", "fitted"},
     "draw": DISK | {"data", "explain"},

@@ -24,11 +24,11 @@ from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.seeds import derive_seed
 from goodformer.engine.store import CONFIG, MODEL, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, ModelFile, load_weights, save_weights
-from goodformer.errors import InputError
+from goodformer.errors import InputError, check_name
 from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import REGRESSION, Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
-from goodformer.uncertainty.domain import INSIDE
+from goodformer.uncertainty.domain import DOMAIN_SCORES, INSIDE, default_score
 from goodformer.uncertainty.observe import observe, observe_batch, sample
 from goodformer.uncertainty.training_rows import (
     TRAINING,
@@ -39,7 +39,7 @@ from goodformer.uncertainty.training_rows import (
     stored_places,
     unit,
 )
-from goodformer.uncertainty.uncertainty import DEFAULT, DESCRIPTION, Uncertainty, check_validation
+from goodformer.uncertainty.uncertainty import DESCRIPTION, Uncertainty, check_validation
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -259,9 +259,13 @@ class FittedModel:
         return meaning | ({} if self.training is None else {"training": self.training.save(folder)})
 
     def without_data(self) -> FittedModel:
-        """Return this model without its training rows and without the name of its data file; it predicts the same."""
+        """Return this model without its training rows and without the name of its data file; it predicts the same.
+
+        Of domain scores, `Uncertainty.without_rows` says what is left.
+        """
         bare = copy(self)
         bare.training = None
+        bare.uncertainty = None if self.uncertainty is None else self.uncertainty.without_rows()
         about = {name: value for name, value in self.file.about.items() if name not in ("dataset", MEANING)}
         bare.file = self.file.model_copy(update={"about": about})
         return bare
@@ -302,7 +306,8 @@ class FittedModel:
             batch_size: Graphs per batch; it does not change the predictions.
             scores: Whether to score edges, too, even where that costs extra.
         """
-        ready, known = self.prepare(graphs), self.uncertainty
+        known = self.uncertainty
+        ready = self.prepare(graphs, known.encodings if known else ())
         order: list[Tensor] = []
         logits: list[Tensor] = []
         by_edge: list[Tensor] = []
@@ -388,13 +393,19 @@ class FittedModel:
         return evaluate(self.as_trained(deepcopy(self.method)), ready, batch_size)
 
     def fit_uncertainty(
-        self, train: Sequence[Any] | GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05
+        self, train: Sequence[Any] | GraphSet, id_val: GraphSet, score: str | None = None, alpha: float = 0.05
     ) -> Self:
-        """Fit calibration, domain score and conformal sets or intervals to held-out graphs, see `Uncertainty.fit`."""
+        """Fit calibration, domain score and conformal sets or intervals to held-out graphs, see `Uncertainty.fit`.
+
+        The domain score is `default_score` of the features, unless another one of `DOMAIN_SCORES` is named.
+        """
         check_validation(id_val)
+        chosen = score or default_score(self.features)
+        check_name("domain score", chosen, DOMAIN_SCORES)
+        needed = DOMAIN_SCORES[chosen].encodings
         every = train if isinstance(train, GraphSet) else self._set_of(train)
-        ready = self.prepare(sample(every)), self.prepare(id_val)
-        self.uncertainty = Uncertainty.fit(self.method, *ready, score, alpha).within(every)
+        ready = self.prepare(sample(every), needed), self.prepare(id_val, needed)
+        self.uncertainty = Uncertainty.fit(self.method, *ready, chosen, alpha).within(every)
         return self
 
     def refitted(
@@ -425,7 +436,8 @@ class FittedModel:
         new.task, new.file = task, self.file.model_copy(update={"about": about, "task": task})
         new.to(device)
         if trained and self.uncertainty is not None:
-            new.uncertainty = self.uncertainty.knowing(new.method, new.prepare(graphs))
+            known = self.uncertainty
+            new.uncertainty = known.knowing(new.method, new.prepare(graphs, known.encodings))
         return new
 
     def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:
@@ -434,7 +446,7 @@ class FittedModel:
         assert known is not None
         parts = {split: splits[split] for split in ("id_test", "val", "test") if len(splits[split])}
         return {
-            split: known.coverage(observe(self.method, self.prepare(part), known.embeds))
+            split: known.coverage(observe(self.method, self.prepare(part, known.encodings), known.embeds))
             for split, part in parts.items()
         }
 
@@ -510,8 +522,8 @@ class FittedModel:
             raise InputError(f"item {first.row} ({first.text!r}{more}) cannot be read: {first.reason}; leave it out.")
         return made
 
-    def prepare(self, graphs: Sequence[Data] | GraphSet) -> GraphSet:
-        """Check graphs, read them if they are no `GraphSet`, and attach the encodings that are missing."""
+    def prepare(self, graphs: Sequence[Data] | GraphSet, encodings: Sequence[str] = ()) -> GraphSet:
+        """Check graphs, read them if they are no `GraphSet`, and attach missing encodings: the method's and others."""
         if not isinstance(graphs, GraphSet):
             check_several(graphs, "graphs")
             graphs = graphs if hasattr(graphs, "__len__") else list(graphs)
@@ -522,7 +534,7 @@ class FittedModel:
         if len(empty):
             raise InputError(f"graph {int(empty[0])} is empty; every graph needs at least one node.")
         check_features(ready, self.features, "the graphs to predict")
-        for text in self.method.encodings:
+        for text in (*self.method.encodings, *encodings):
             attribute = Encoding.parse(text).attribute
             if attribute not in ready.node:
                 ready = ready.with_node(attribute, encode(text, ready.structure(self.features)))

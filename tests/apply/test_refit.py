@@ -104,7 +104,7 @@ def test_networks_know_all_rows_if_asked(tmp_path: Path) -> None:
     assert new.uncertainty is not None
     assert old.uncertainty is not None
     assert new.uncertainty.scaling == old.uncertainty.scaling
-    assert len(new.uncertainty.state["known"]) == len(new.uncertainty.reference) == report["refitted"]
+    assert len(new.uncertainty.state["bits"]) == len(new.uncertainty.reference) == report["refitted"]
     smiles, _ = molecules()
     flagged = new.predict(smiles).outside
     assert flagged is not None
@@ -180,16 +180,20 @@ def test_a_method_with_a_weight_per_environment_can_be_loaded_again(
     assert len(model.method.q) == model.task.num_envs
 
 
-def test_widths_that_follow_the_domain_score_keep_their_scale() -> None:
+@pytest.mark.parametrize("score", ["neighbours", "similarity"])
+def test_widths_that_follow_the_domain_score_keep_their_scale(score: str) -> None:
     graphs = collect(molecules()[0]).graphs
     values = torch.rand(len(graphs), 1, generator=torch.Generator().manual_seed(0))
     model = GraphRegressor("linear", split="random").fit(molecules()[0], values[:, 0].tolist()).model_
+    rows = graphs.with_graph("y", values)
+    model.fit_uncertainty(rows, rows, score)
     assert model.uncertainty is not None
     by_domain = Difficulty(by="domain", start=(0.5,), slope=(2.0,), mean=(1.0,))
     noted = (*few_notes(torch.ones(3), 0.05), "another note")
     known = replace(model.uncertainty, difficulty=by_domain, reference=3 * torch.ones(3), notes=noted)
-    new = known.knowing(model.method, model.prepare(graphs))
-    assert new.difficulty.slope[0] == pytest.approx(2 * 3 / float(new.reference.median()))
+    new = known.knowing(model.method, model.prepare(graphs, known.encodings))
+    slope = 2 * 3 / float(new.reference.median()) if score == "neighbours" else 2  # a similarity has a scale of its own
+    assert new.difficulty.slope[0] == pytest.approx(slope)
     assert new.notes == ("another note",)
     assert len(new.reference) == len(graphs)
 

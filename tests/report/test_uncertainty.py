@@ -10,8 +10,9 @@ import pytest
 from goodformer.errors import InputError
 from goodformer.report import uncertainty
 from goodformer.report.records import read_records
-from goodformer.uncertainty.domain import DOMAIN_SCORES
-from goodformer.uncertainty.uncertainty import DEFAULT
+from goodformer.spec import FeatureSpec
+from goodformer.transforms.environments import MOLECULE
+from goodformer.uncertainty.domain import DEFAULT, DOMAIN_SCORES, default_score
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +53,8 @@ def test_names_and_descriptions_are_those_of_the_scores() -> None:
     assert list(uncertainty.SCORES) == list(DOMAIN_SCORES)
     assert {name: score.about for name, score in DOMAIN_SCORES.items()} == uncertainty.SCORES
     assert tuple(name for name, score in DOMAIN_SCORES.items() if score.baseline) == uncertainty.BASELINES
-    assert uncertainty.DEFAULT == DEFAULT
+    assert uncertainty.DEFAULT == DEFAULT == default_score(FeatureSpec())
+    assert default_score(MOLECULE) == uncertainty.OF_MOLECULES
 
 
 def test_a_run_counts_once_in_a_file(tmp_path: Path) -> None:

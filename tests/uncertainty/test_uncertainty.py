@@ -13,6 +13,8 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from rdkit import Chem, DataStructs
+from rdkit.Chem import rdFingerprintGenerator
 from scipy.optimize import brute
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
 from scipy.special import expit, log_softmax, softmax
@@ -23,7 +25,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
-from goodformer import files
+from goodformer import GraphClassifier, files
 from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.methods.base import Prediction
@@ -56,7 +58,8 @@ def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> observe.S
     signals["entropy_gap"] = torch.zeros(count, dtype=torch.double)
     signals["member_spread"] = torch.from_numpy(draw.random(count))
     figures = torch.from_numpy(draw.normal(size=(count, 5)))
-    return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y))
+    bits = torch.from_numpy(draw.random((count, 2048)) < 0.02)
+    return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y), bits=bits)
 
 
 def calibrated_labels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -565,3 +568,30 @@ def test_the_range_is_that_of_all_training_graphs(score: str, monkeypatch: pytes
     assert model.uncertainty is not None
     seen = observe.observe(model.method, model.prepare(featurise(["C" * 60, "CC[Pt]", "C" * 200, "CC[Au]"]).graphs))
     assert model.uncertainty.beyond(seen).tolist() == [INSIDE, INSIDE, LARGER, NEW_KIND + 79]
+
+
+def test_the_domain_of_molecules_is_the_similarity_to_the_nearest_one() -> None:
+    training = [f"{'C' * length}{end}" for length in range(1, 26) for end in ("O", "N", "c1ccccc1")]
+    model = GraphClassifier("linear", split="random").fit(training, [int("N" in one) for one in training]).model_
+    assert model.uncertainty is not None
+    assert model.uncertainty.score == "similarity"
+    known = model.fit_uncertainty(training, model.read(training).graphs).uncertainty
+    assert known is not None
+    new = ["CCCCCO", "CC(C)(C)N", "O=C1NC(=O)c2ccccc12"]
+    found = known.unusual(observe.observe(model.method, model.prepare(new, known.encodings), known.embeds))
+    morgan = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+    bits = {one: morgan.GetFingerprint(Chem.MolFromSmiles(one)) for one in (*training, *new)}
+    nearest = [max(DataStructs.BulkTanimotoSimilarity(bits[one], [bits[old] for old in training])) for one in new]
+    assert found.tolist() == pytest.approx([1 - one for one in nearest])
+    outside = model.predict(new).outside
+    assert outside is not None
+    assert outside.tolist() == [False, True, True]
+
+
+def test_known_molecules_are_compared_with_the_others() -> None:
+    bits = torch.zeros(3, 2048, dtype=torch.bool)
+    bits[0, :4], bits[1, :3], bits[2, 9:] = True, True, True
+    rows = observe.Seen(torch.zeros(3, 1), torch.zeros(3, 5), bits=bits)
+    state = unusual.learn_similarity(TARGET, rows)
+    assert unusual.similarity(TARGET, state, rows).tolist() == [0, 0, 0]
+    assert unusual.similarity_among(TARGET, state, rows).tolist() == [0.25, 0.25, 1]

@@ -26,6 +26,7 @@ SCORES = {
     "entropy": "entropy of the prediction",
     "mahalanobis": "distance of the embedding to the nearest class mean",
     "neighbours": "distance of the embedding to the tenth nearest training graph",
+    "similarity": "Tanimoto distance to the nearest training molecule",
     "statistics": "size and degrees, without a model",
     "temperature": "solved attention temperature",
     "entropy_gap": "difference of the attention entropy from that in training",
@@ -34,8 +35,8 @@ SCORES = {
 """Domain scores in the order of tables, with a description; the same names as `goodformer.uncertainty.domain`."""
 BASELINES = ("statistics",)
 """Scores that do not read the model: they see size and degrees, and no other shift."""
-DEFAULT = "neighbours"
-"""The domain score of fitted models."""
+DEFAULT, OF_MOLECULES = "neighbours", "similarity"
+"""The domain scores of fitted models: of most graphs, and of molecules."""
 RANKING = {
     "auroc_val": "AUROC OOD validation",
     "auroc": "AUROC OOD test",
@@ -128,7 +129,8 @@ def verdict(records: Sequence[Record]) -> str:
     data_sets = len({_data_set(record) for record in records})
     return (
         f"Best score on OOD validation, among those that use the model and exist for all {len(records)} runs on "
-        f"{data_sets} data set{'s' * (data_sets != 1)}: `{best(records)}`. Default: `{DEFAULT}`."
+        f"{data_sets} data set{'s' * (data_sets != 1)}: `{best(records)}`. Default: `{DEFAULT}`, for molecules "
+        f"`{OF_MOLECULES}`."
     )
 
 

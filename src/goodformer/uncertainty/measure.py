@@ -14,9 +14,9 @@ from goodformer.engine.store import Run
 from goodformer.engine.weights import load_weights
 from goodformer.spec import SPLITS, Task
 from goodformer.uncertainty.calibration import measures
-from goodformer.uncertainty.domain import available, detection
+from goodformer.uncertainty.domain import DEFAULT, DOMAIN_SCORES, available, default_score, detection
 from goodformer.uncertainty.observe import Seen, observe, sample
-from goodformer.uncertainty.uncertainty import DEFAULT, Uncertainty, check_validation
+from goodformer.uncertainty.uncertainty import Uncertainty, check_validation
 
 KIND = "sureness"
 """The kind of these records in files."""
@@ -44,13 +44,15 @@ def measure_run(
     """
     folder = run.weights(weights)
     method, file = load_weights(folder)
-    benchmark = load_benchmark(**run.config.dataset).with_encodings(method.encodings)
+    plain = load_benchmark(**run.config.dataset)
+    default = default_score(plain.features)
+    benchmark = plain.with_encodings((*method.encodings, *DOMAIN_SCORES[default].encodings))
     check_validation(benchmark.splits["id_val"])
     graphs = {split: part for split, part in benchmark.splits.items() if len(part)}
     graphs["train"] = sample(graphs["train"])
     seen = {split: observe(method, graphs[split]) for split in SPLITS if split in graphs}
     if save:
-        fitted = Uncertainty.learn(benchmark.task, seen["train"], seen["id_val"], alpha=alpha)
+        fitted = Uncertainty.learn(benchmark.task, seen["train"], seen["id_val"], default, alpha)
         fitted.within(benchmark.splits["train"]).save(folder, file.sha256)
     return {
         "kind": KIND,
@@ -58,13 +60,18 @@ def measure_run(
         "weights": weights,
         "epochs": len(run.epochs),
         "graphs": {split: len(seen[split]) if split in seen else 0 for split in SPLITS},
-        **measure(benchmark.task, seen, alpha, level, benchmark.splits["train"]),
+        **measure(benchmark.task, seen, alpha, level, benchmark.splits["train"], default),
         **provenance(),
     }
 
 
 def measure(
-    task: Task, seen: Mapping[str, Seen], alpha: float = 0.05, level: float = LEVEL, train: GraphSet | None = None
+    task: Task,
+    seen: Mapping[str, Seen],
+    alpha: float = 0.05,
+    level: float = LEVEL,
+    train: GraphSet | None = None,
+    default: str = DEFAULT,
 ) -> dict[str, Any]:
     """Return the measurements of `measure_run` from computed outputs; ``train`` and ``id_val`` are required.
 
@@ -76,7 +83,7 @@ def measure(
     }
     if train is not None:
         fitted = {name: one.within(train) for name, one in fitted.items()}
-    default = fitted[DEFAULT]  # calibration and sets do not depend on the domain score
+    chosen = fitted[default]
     measured = {split: seen[split] for split in MEASURED if split in seen}
     labelled = {split: part for split, part in measured.items() if part.y is not None}
     scores: dict[str, dict[str, dict[str, Any]]] = {}
@@ -89,18 +96,18 @@ def measure(
             outside = float(one.outside(unusual[split], one.beyond(seen[split])).double().mean())
             scores[name][split] = {**separated, "outside": outside}
     return {
-        "default": DEFAULT,
+        "default": default,
         "against": dict(AGAINST),
         "alpha": alpha,
         "level": level,
         "scores": scores,
-        "temperature": default.scaling.temperature,
-        "shift": list(default.scaling.shift),
+        "temperature": chosen.scaling.temperature,
+        "shift": list(chosen.scaling.shift),
         "calibration": {
-            split: {"before": measures(task, z, y), "after": measures(task, default.scaling(z), y)}
+            split: {"before": measures(task, z, y), "after": measures(task, chosen.scaling(z), y)}
             for split, part in labelled.items()
             if (z := part.logits) is not None and (y := part.y) is not None and not task.measured
         },
-        "conformal": {split: default.coverage(part, level) for split, part in labelled.items()},
-        "notes": list(default.notes),
+        "conformal": {split: chosen.coverage(part, level) for split, part in labelled.items()},
+        "notes": list(chosen.notes),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -10,14 +10,19 @@ from torch import Tensor
 
 from goodformer.batch import Batch
 from goodformer.data.graphs import GraphSet
+from goodformer.data.similarity import BITS
 from goodformer.engine.evaluate import infer
 from goodformer.engine.seeds import derive_seed
 from goodformer.methods.base import Method, Prediction
+from goodformer.spec import Encoding
+from goodformer.transforms.environments import DROPPED
 
 TRAINING_GRAPHS = 5000
 """Training graphs that a domain score is fitted to at most."""
 KINDS = 128
 """Number of kinds of nodes; further codes count as the last kind."""
+ENVIRONMENTS = "environments:2"
+"""Encoding of which fingerprints are made; those of molecules are RDKit's Morgan fingerprints of radius 2."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Seen:
         signals: The method's own signals, each (B,).
         y: Labels, where the graphs carry them.
         kinds: Whether a graph has a node of each kind, (B, KINDS), where nodes have kinds (for molecules: elements).
+        bits: Fingerprints (B, BITS), where the graphs carry `ENVIRONMENTS`.
     """
 
     logits: Tensor
@@ -39,6 +45,7 @@ class Seen:
     signals: Mapping[str, Tensor] = field(default_factory=dict)
     y: Tensor | None = None
     kinds: Tensor | None = None
+    bits: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -52,6 +59,7 @@ class Seen:
             {name: value[rows] for name, value in self.signals.items()},
             None if self.y is None else self.y[rows],
             None if self.kinds is None else self.kinds[rows],
+            None if self.bits is None else self.bits[rows],
         )
 
 
@@ -61,18 +69,21 @@ def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: i
     for places, batch, prediction in infer(method, graphs, batch_size, scores=False):
         positions.append(places)
         parts.append(observe_batch(method, batch, prediction, embeds))
-    embeddings = [part.embedding for part in parts if part.embedding is not None]
-    labels = [part.y for part in parts if part.y is not None]
-    kinds = [part.kinds for part in parts if part.kinds is not None]
-    joined = Seen(
+
+    def joined(values: Iterable[Tensor | None]) -> Tensor | None:
+        there = [value for value in values if value is not None]
+        return torch.cat(there) if there else None
+
+    every = Seen(
         torch.cat([part.logits for part in parts]),
         torch.cat([part.statistics for part in parts]),
-        torch.cat(embeddings) if embeddings else None,
+        joined(part.embedding for part in parts),
         {name: torch.cat([part.signals[name] for part in parts]) for name in parts[0].signals},
-        torch.cat(labels) if labels else None,
-        torch.cat(kinds) if kinds else None,
+        joined(part.y for part in parts),
+        joined(part.kinds for part in parts),
+        joined(part.bits for part in parts),
     )
-    return joined.take(torch.cat(positions).argsort())
+    return every.take(torch.cat(positions).argsort())
 
 
 def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: bool) -> Seen:
@@ -92,7 +103,20 @@ def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: 
         {name: plain(value) for name, value in prediction.signals.items()},
         batch.y.cpu() if "y" in batch else None,
         node_kinds(batch.x if "x" in batch else None, batch.batch, batch.num_graphs),
+        fingerprints(batch),
     )
+
+
+def fingerprints(batch: Batch) -> Tensor | None:
+    """Return which codes of `ENVIRONMENTS`, modulo `BITS`, each graph has, (B, BITS); None if the batch lacks them."""
+    name = Encoding.parse(ENVIRONMENTS).attribute
+    if name not in batch:
+        return None
+    codes = batch[name].cpu()  # (N, R + 1)
+    node, radius = (codes != DROPPED).nonzero(as_tuple=True)
+    found = torch.zeros(batch.num_graphs, BITS, dtype=torch.bool)
+    found[batch.batch.cpu()[node], codes[node, radius] % BITS] = True
+    return found
 
 
 def node_kinds(x: Tensor | None, graph: Tensor, graphs: int) -> Tensor | None:

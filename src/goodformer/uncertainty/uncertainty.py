@@ -26,9 +26,12 @@ from goodformer.spec import REGRESSION, Task
 from goodformer.uncertainty.calibration import COLDEST, HOTTEST, Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, coverage, thresholds
 from goodformer.uncertainty.domain import (
+    DEFAULT,
     DOMAIN_SCORES,
+    FINGERPRINTS,
     INSIDE,
     UNUSUAL,
+    USUAL,
     DomainScore,
     available,
     beyond,
@@ -44,14 +47,6 @@ from goodformer.uncertainty.intervals import (
     ordered_errors,
 )
 from goodformer.uncertainty.observe import Seen, observe, sample
-
-DEFAULT = "neighbours"
-"""The default domain score.
-
-It was chosen on validation graphs only: of the scores that read the model and exist for every method, it separates OOD
-validation from ID validation best (mean AUROC over the records in ``results/sureness.jsonl``). Test graphs had no part
-in the choice.
-"""
 
 FORMAT, VERSION = "goodformer-sureness", 1
 DESCRIPTION, TENSORS = DERIVED
@@ -89,7 +84,7 @@ class Uncertainty:
 
     @classmethod
     def fit(cls, method: Method, train: GraphSet, id_val: GraphSet, score: str = DEFAULT, alpha: float = 0.05) -> Self:
-        """Fit calibration, domain score and conformal sets to graphs that carry the method's encodings.
+        """Fit calibration, domain score and conformal sets to graphs with the encodings of method and score.
 
         Args:
             method: A trained method.
@@ -108,19 +103,34 @@ class Uncertainty:
         """Return the same, where much larger graphs than these and other kinds of nodes are outside the domain."""
         return replace(self, state={**self.state, **learn_range(graphs)})
 
+    def without_rows(self) -> Self:
+        """Return the same without fingerprints of training molecules, from which these could be guessed.
+
+        All molecules are then equally unusual, and only those beyond the training graphs in size or kinds of nodes are
+        outside the domain. Scores that compare no fingerprints stay as they are.
+        """
+        if not DOMAIN_SCORES[self.score].encodings:
+            return self
+        usual = self.reference.median()[None]
+        state = {name: value for name, value in self.state.items() if name != FINGERPRINTS} | {USUAL: usual}
+        note = (
+            "this copy has no fingerprints of training molecules: only larger molecules and new elements are outside."
+        )
+        return replace(self, state=state, reference=usual, notes=(*self.notes, note))
+
     def knowing(self, method: Method, graphs: GraphSet) -> Self:
-        """Return the same for a method that was trained again, on these graphs; they carry its encodings.
+        """Return the same for a method that was trained again, on these graphs; they carry all encodings.
 
         The domain score learns how the method sees them, and its reference is how unusual each graph is among the
         others. Calibration and thresholds stay: they need graphs that the method does not know. Where the width of
-        intervals follows the raw domain score, this is put on its former scale.
+        intervals follows a raw domain score that reads the method, this is put on its former scale.
         """
         chosen = DOMAIN_SCORES[self.score]
         seen = observe(method, sample(graphs), chosen.embeds)
         state = {name: value.contiguous() for name, value in chosen.learn(self.task, seen).items()}
         reference = _rankable((chosen.among or chosen.measure)(self.task, state, seen)).sort().values
         difficulty, outdated = self.difficulty, few_notes(self.reference, self.alpha)
-        if difficulty.by == "domain":
+        if difficulty.by == "domain" and not chosen.encodings:
             difficulty = difficulty.rescaled(float(self.reference.median() / reference.median().clamp(min=1e-12)))
         notes = tuple(note for note in self.notes if note not in outdated)
         return replace(self, state=state, reference=reference, notes=notes, difficulty=difficulty).within(graphs)
@@ -151,6 +161,11 @@ class Uncertainty:
     def embeds(self) -> bool:
         """Whether the domain score reads embeddings."""
         return DOMAIN_SCORES[self.score].embeds
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """Encodings of the graphs that the domain score reads."""
+        return DOMAIN_SCORES[self.score].encodings
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities, (B, C)."""
