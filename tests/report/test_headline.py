@@ -18,6 +18,7 @@ from tests.report.test_reproduce import ROOT, made
 def test_the_readme_holds_the_tables_of_the_records() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert headline.markdown([ROOT / "results"]) in text
+    assert headline.molecule_table([ROOT / "results"]).markdown() in text
     assert headline.real_table([ROOT / "results"]).markdown() in text
 
 

@@ -13,10 +13,12 @@ from typing import Any
 
 from goodformer import files
 from goodformer.data.benchmarks.sizes import generated_sizes
+from goodformer.report import paired, suite
 from goodformer.report.artefacts import (
     CONCEPT,
     CONTROLS,
     ERM_ALIKE,
+    FULL,
     HIV,
     MOTIF,
     OTHERS,
@@ -27,6 +29,7 @@ from goodformer.report.artefacts import (
 )
 from goodformer.report.compare import Comparison
 from goodformer.report.metrics import METRICS
+from goodformer.report.paired import Shelf
 from goodformer.report.paper import read_numbers
 from goodformer.report.records import Record, records_by_id, seed_difference
 from goodformer.report.rows import VERSIONS
@@ -75,6 +78,15 @@ RIVALS = {
     OURS: VERSIONS["default"],
 }
 """Rows of comparisons that are columns of the table of real data, and their headings."""
+
+
+MOLECULES = {
+    "forest": "random forest",
+    "linear": "logistic regression",
+    "goodformer:molecules": "GOODFormer alone",
+    "blend:molecules": "`fit`",
+}
+"""Rows of the suite of molecules that are columns of its table, and their headings; the last is the default of fit."""
 
 
 def tables(sources: Sequence[Path]) -> list[Table]:
@@ -173,6 +185,23 @@ def real_table(sources: Sequence[Path]) -> Table:
             facts = (Cell(f"{about['train_graphs']:,}"), Cell.of(about["epochs"]))
             rows.append([Cell(title), Cell(metric), *cells, *facts])
     return Table(["", "metric, %", *RIVALS.values(), "training graphs", "epochs"], rows)
+
+
+def molecule_table(sources: Sequence[Path]) -> Table:
+    """Return OOD test on the suite of molecules: the baselines, GOODFormer alone and what `fit` uses."""
+    planned = suite.plan("molecules", ",".join(MOLECULES), SEEDS, FULL)
+    shelf = Shelf(Path("runs"), sources)
+    made = suite.report(planned, records_by_id(sources), against="forest,linear", shelf=shelf)
+    found = {row["row"]: row for row in made["rows"]}
+    ours = found[next(reversed(MOLECULES))]
+    rows = []
+    for title in (None, *made["data"]):
+        gap = ours["difference"] if title is None else ours.get("differences", {}).get(title)
+        better = ABSENT if title is None else MOLECULES[made["preferred"][title]]
+        cells = [suite.score(found[name], title) for name in MOLECULES]
+        rows.append([Cell(title or "mean"), *cells, Cell(better), paired.cell(gap, SEEDS)])
+    heads = [*MOLECULES.values(), "better baseline on OOD validation", "`fit` minus that baseline"]
+    return Table(["OOD test ROC-AUC, %", *heads], rows)
 
 
 def _mean(name: str, records: Sequence[Record]) -> Cell:

@@ -546,6 +546,7 @@ def write(sources: Sequence[Path] = (Path("results"),), target: Path = Path("doc
     short = {
         "claims": verdict_page.in_short,
         "headline": headline.markdown,
+        "molecules": lambda sources: headline.molecule_table(sources).markdown(),
         "real": lambda sources: headline.real_table(sources).markdown(),
     }
     found = [marker for marker in short if f"<!-- {marker}: begin -->" in text]

@@ -179,7 +179,10 @@ def _differences(
         return {"difference": reason, "differences": dict.fromkeys(parts, reason)}
     mean, each = paired.differences(whole)
     made = iter(each)
-    by_data = {title: part if isinstance(part, str) else next(made).to_dict() for title, part in parts.items()}
+    by_data: dict[str, Any] = {
+        title: part if isinstance(part, str) else next(made).to_dict() for title, part in parts.items()
+    }
+    by_data |= {title: None for title, row in second.items() if row == first}  # a row and itself
     left = len(parts) - len(whole)
     total: Any = mean.to_dict() if not left else f"{counted(left, 'data set')} {paired.NOT_KEPT}"
     return {"difference": total, "differences": by_data}
@@ -193,27 +196,28 @@ def table(report: Mapping[str, Any]) -> Table:
     """Return the table of a suite's report: the mean over data sets first, then each data set."""
     rows, wanted, against = report["rows"], len(report["seeds"]), report["against"]
     columns: list[tuple[str, list[Cell]]] = [("", [Cell(row["title"]) for row in rows])]
-
-    def score(row: Mapping[str, Any], one: Mapping[str, Any] | None, runs: tuple[int, int]) -> Cell:
-        if one is None:
-            return Cell(FAILED if row["failed"] else NOT_RUN if not runs[0] else f"{runs[0]} of {runs[1]} runs")
-        remark = "" if runs[0] == runs[1] else f"({runs[0]} of {runs[1]} runs)"
-        return Cell.mean(**one, digits=OOD.digits, remark=remark, given=remark)
-
-    totals = [tuple(sum(one[key] for one in row["data"].values()) for key in ("runs", "wanted")) for row in rows]
-    means = [score(row, row["ood_test"], (runs, all_runs)) for row, (runs, all_runs) in zip(rows, totals, strict=True)]
+    means = [score(row) for row in rows]
     lowest = bool(report["metrics"]) and all(metric in LOWER_IS_BETTER for metric in report["metrics"])
     columns.append(("mean", ranked(means, lowest=lowest)))
     if against:
         columns.append((f"difference to {against}", [paired.cell(row["difference"], wanted) for row in rows]))
     for title in report["data"]:
-        own = [row["data"][title] for row in rows]
-        cells = [score(row, one["ood_test"], (one["runs"], one["wanted"])) for row, one in zip(rows, own, strict=True)]
-        columns.append((title, ranked(cells, lowest=lowest)))
+        columns.append((title, ranked([score(row, title) for row in rows], lowest=lowest)))
         if against:
             gains = [paired.cell(row.get("differences", {}).get(title), wanted) for row in rows]
             columns.append(("difference", gains))
     return Table.of_columns(columns, _title(report), _note(report), [str(row["group"]) for row in rows])
+
+
+def score(row: Mapping[str, Any], title: str | None = None) -> Cell:
+    """Return OOD test of a row of a suite's report, on one data set or in the mean over all."""
+    own = list(row["data"].values()) if title is None else [row["data"][title]]
+    found = (row if title is None else own[0])["ood_test"]
+    runs, wanted = (sum(one[key] for one in own) for key in ("runs", "wanted"))
+    if found is None:
+        return Cell(FAILED if row["failed"] else NOT_RUN if not runs else f"{runs} of {wanted} runs")
+    remark = "" if runs == wanted else f"({runs} of {wanted} runs)"
+    return Cell.mean(**found, digits=OOD.digits, remark=remark, given=remark)
 
 
 def _title(report: Mapping[str, Any]) -> str:
