@@ -2,9 +2,9 @@
 
     python -m lab.domains --data DIR -o results/domains.json --page docs/uncertainty.md
 
-A model is fitted to rows drawn at random from a public data set: four fifths are training rows, the others ID
-validation. Then it meets further rows of the same data set, of which about 5 % should be flagged, and rows of other
-data sets. The model is the method `linear`, whose embedding is a random projection of counts of environments.
+A model is fitted to rows drawn at random from a public data set, and its domain is that of all of them, as `fit` leaves
+it. Then it meets further rows of the same data set, of which about 5 % should be flagged, and rows of other data sets.
+The model is the method `linear`, whose embedding is a random projection of counts of environments.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def flagged(model: FittedModel, score: str, rows: GraphSet, others: dict[str, Gr
     """Return the share of each other set that is outside a domain of these rows."""
     bound = len(rows) * 4 // 5
     train, id_val = rows.subset(torch.arange(bound)), rows.subset(torch.arange(bound, len(rows)))
-    model.fit_uncertainty(train, id_val, score)
+    known = model.fit_uncertainty(train, id_val, score).uncertainty
+    assert known is not None
+    model.uncertainty = known.knowing(model.method, model.prepare(rows, known.encodings))
     found = {}
     for name, graphs in others.items():
         outside = model.predict(graphs, scores=False).outside

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -37,7 +38,9 @@ from goodformer.methods.members import BLEND, split_member
 from goodformer.report.table import Cell, Table, insert
 from goodformer.spec import Task
 
-MARKER, KEPT = "inner-shifts", Path("results/inner-shifts")
+MARKER, FEW_MARKER, KEPT = "inner-shifts", "few-labels", Path("results/inner-shifts")
+FEW, DRAWS = (25, 50, 100, 200), 8
+"""Numbers of validation molecules from which combinations learn in the second table, and draws of each."""
 HELD, WITHIN = 0.2, 0.1
 """Shares of the graphs that are held out as validation and as test, and of those left, as ID validation and ID test."""
 BASELINES, SPLITS = ("forest", "linear"), ("val", "test")
@@ -168,13 +171,21 @@ def auc(logits: Any, y: Any) -> float:
     return value
 
 
-def judged(known: Mapping[str, Any], names: Sequence[str], combine: Combine) -> float:
-    """Return the test ROC-AUC of some members, combined by what validation teaches."""
+def judged(known: Mapping[str, Any], names: Sequence[str], combine: Combine, places: Any = slice(None)) -> float:
+    """Return the test ROC-AUC of some members, combined by what validation teaches, or some of its molecules."""
     val, test = (
         torch.stack([torch.from_numpy(known[f"{split}/{name}"]).double() for name in names]) for split in SPLITS
     )
     kinds, y = [name.split(":")[0] for name in names], torch.from_numpy(known["val/y"].astype(float))
-    return auc(combine(kinds, val, y).mix(TASK, test).numpy(), known["test/y"])
+    return auc(combine(kinds, val[:, places], y[places]).mix(TASK, test).numpy(), known["test/y"])
+
+
+def drawn(y: npt.NDArray[Any], labels: int, draw: int) -> npt.NDArray[np.int64]:
+    """Return the places of so many labels (B, 1), drawn with the shares of the classes, at least three of each."""
+    random = np.random.default_rng(draw)
+    classes = [random.permutation(np.flatnonzero(y[:, 0] == one)) for one in (1, 0)]
+    positive = min(max(round(labels * len(classes[0]) / len(y)), 3), labels - 3)
+    return np.concatenate([classes[0][:positive], classes[1][: labels - positive]])
 
 
 def preferred(known: Mapping[str, Any]) -> float:
@@ -202,8 +213,28 @@ def table(found: Mapping[Shift, Mapping[str, Any]]) -> Table:
     return Table(["test ROC-AUC of inner shifts, %", "mean", *titles, "ahead of that baseline"], rows)
 
 
+def few_table(found: Mapping[Shift, Mapping[str, Any]]) -> Table:
+    """Return the mean test ROC-AUC over data sets if a combination learns from few validation molecules only."""
+    titles = list(dict.fromkeys(shift.title for shift in found))
+    rows = []
+    for way, combine in {
+        "mean of probabilities, learnt weights (default)": learnt,
+        "mean of log-odds": log_odds,
+    }.items():
+        cells = []
+        for labels in (*FEW, None):
+            values: dict[str, list[float]] = {title: [] for title in titles}
+            for shift, known in found.items():
+                some = [slice(None) if labels is None else drawn(known["val/y"], labels, draw) for draw in range(DRAWS)]
+                values[shift.title] += [judged(known, MEMBERS, combine, places) for places in some]
+            cells.append(Cell.mean(100 * float(np.mean([np.mean(one) for one in values.values()]))))
+        rows.append([Cell(way), *cells])
+    heads = [*(f"{labels} validation molecules" for labels in FEW), "all"]
+    return Table(["mean test ROC-AUC of inner shifts, %", *heads], rows)
+
+
 def main() -> None:
-    """Train what is missing, and write the table into its page."""
+    """Train what is missing, and write the tables into their page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=Path("runs/inner"))
     parser.add_argument("--page", type=Path, default=Path("docs/tried.md"))
@@ -213,6 +244,7 @@ def main() -> None:
         complete(shift, NAMES, given.runs)
     found = {shift: dict(np.load(KEPT / f"{shift.name}.npz")) for shift in SHIFTS}
     insert(given.page, MARKER, table(found).markdown())
+    insert(given.page, FEW_MARKER, few_table(found).markdown())
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class Predictions:
             for a model without uncertainty.
         reason: Why a graph lies outside the domain of the training graphs, (B,): a value of
             `goodformer.uncertainty.domain`, where ``INSIDE`` means that it does not.
+        similarity: Tanimoto similarity to the nearest training molecule, (B,), if the domain score compares molecules.
         spread: Standard deviation of the members' probabilities or values, (B,); None if the method has no members.
         values: Predicted values of measured targets in their own units, (B, T); None for classes.
         hardness: How hard each value is to predict, (B, T), which scales its interval; None for classes.
@@ -76,6 +77,7 @@ class Predictions:
     edge_scores: list[Tensor] | None
     domain_score: Tensor | None = None
     reason: Tensor | None = None
+    similarity: Tensor | None = None
     spread: Tensor | None = None
     values: Tensor | None = None
     hardness: Tensor | None = None
@@ -307,7 +309,7 @@ class FittedModel:
             scores: Whether to score edges, too, even where that costs extra.
         """
         known = self.uncertainty
-        ready = self.prepare(graphs, known.encodings if known else ())
+        ready = self.prepare(graphs, known.encodings if known and known.knows_domain else ())
         order: list[Tensor] = []
         logits: list[Tensor] = []
         by_edge: list[Tensor] = []
@@ -334,11 +336,23 @@ class FittedModel:
             z,
             **self._meaning(z),
             edge_scores=[by_edge[place] for place in back.tolist()] if by_edge else None,
-            domain_score=None if known is None or raw is None else known.domain_score(raw, far),
-            reason=None if known is None or raw is None else known.reason(raw, far),
+            **self._domain(raw, far),
             spread=disagreement,
             hardness=known.hardness(z, raw, disagreement) if self.task.measured and known and raw is not None else None,
         )
+
+    @property
+    def knows_domain(self) -> bool:
+        """Whether it can say which graphs are outside its domain."""
+        return self.uncertainty is not None and self.uncertainty.knows_domain
+
+    def _domain(self, unusual: Tensor | None, beyond: Tensor | None) -> dict[str, Any]:
+        """Return what raw domain scores (B,) say, and the similarity that they stand for; nothing without a domain."""
+        known = self.uncertainty
+        if known is None or unusual is None or not known.knows_domain:
+            return {}
+        found = {"domain_score": known.domain_score(unusual, beyond), "reason": known.reason(unusual, beyond)}
+        return {**found, "similarity": (1 - unusual).float()} if known.encodings else found
 
     def _meaning(self, z: Tensor) -> dict[str, Any]:
         """Return what logits (B, C) say: probabilities and classes, or values."""
@@ -359,7 +373,7 @@ class FittedModel:
         row = none[:, 0]
         found = Predictions(none, **self._meaning(none), edge_scores=None, spread=row if self.members > 1 else None)
         if self.uncertainty:
-            found = replace(found, domain_score=row, reason=row.long(), hardness=none if self.task.measured else None)
+            found = replace(found, **self._domain(row, row.long()), hardness=none if self.task.measured else None)
         return found
 
     @torch.no_grad()
@@ -404,8 +418,9 @@ class FittedModel:
         check_name("domain score", chosen, DOMAIN_SCORES)
         needed = DOMAIN_SCORES[chosen].encodings
         every = train if isinstance(train, GraphSet) else self._set_of(train)
-        ready = self.prepare(sample(every), needed), self.prepare(id_val, needed)
-        self.uncertainty = Uncertainty.fit(self.method, *ready, chosen, alpha).within(every)
+        known = self.encoded(every, needed) if needed else self.prepare(sample(every))
+        ready = self.prepare(id_val, needed)
+        self.uncertainty = Uncertainty.fit(self.method, known, ready, chosen, alpha).within(every)
         return self
 
     def refitted(
@@ -414,7 +429,8 @@ class FittedModel:
         """Return the same model, its forests and linear models fitted again to these labelled graphs.
 
         Calibration and thresholds stay: they were fitted for members that knew fewer graphs and erred more. So do
-        networks, and with them embeddings and the domain score, unless others are given.
+        networks, and with them embeddings, unless others are given. The domain is then that of these graphs, as far as
+        it does not depend on embeddings.
 
         Args:
             graphs: What the members learn.
@@ -435,9 +451,9 @@ class FittedModel:
         task = next((network.task for network in trained.values()), self.task)  # has the environments of all graphs
         new.task, new.file = task, self.file.model_copy(update={"about": about, "task": task})
         new.to(device)
-        if trained and self.uncertainty is not None:
-            known = self.uncertainty
-            new.uncertainty = known.knowing(new.method, new.prepare(graphs, known.encodings))
+        if (known := self.uncertainty) is not None:
+            ready = new.prepare(graphs, known.encodings)
+            new.uncertainty = known.knowing(new.method, ready) if trained or known.encodings else known.within(ready)
         return new
 
     def coverage(self, splits: Mapping[str, GraphSet]) -> dict[str, dict[str, float | None]]:
@@ -534,11 +550,15 @@ class FittedModel:
         if len(empty):
             raise InputError(f"graph {int(empty[0])} is empty; every graph needs at least one node.")
         check_features(ready, self.features, "the graphs to predict")
-        for text in (*self.method.encodings, *encodings):
+        return self.encoded(ready, (*self.method.encodings, *encodings)).in_precision(self.precision)
+
+    def encoded(self, graphs: GraphSet, encodings: Sequence[str]) -> GraphSet:
+        """Attach the encodings that graphs lack."""
+        for text in encodings:
             attribute = Encoding.parse(text).attribute
-            if attribute not in ready.node:
-                ready = ready.with_node(attribute, encode(text, ready.structure(self.features)))
-        return ready.in_precision(self.precision)
+            if attribute not in graphs.node:
+                graphs = graphs.with_node(attribute, encode(text, graphs.structure(self.features)))
+        return graphs
 
     def _set_of(self, graphs: Sequence[Any]) -> GraphSet:
         """Return a list of graphs as a set, PyG graphs with all their attributes."""

@@ -75,6 +75,22 @@ def test_a_linear_model_is_that_of_all_rows(tmp_path: Path) -> None:
     assert found[0] == pytest.approx(found[1], abs=1e-4)
 
 
+def test_the_domain_of_molecules_is_that_of_all_rows(tmp_path: Path) -> None:
+    smiles, labels = molecules()
+    rare = ["CCB(O)O", "CC[Si](C)C", "CCCCB(C)C", "C[Si](C)(C)CCC", "CCOB(C)C", "C" * 60]
+    path = table(tmp_path / "rows.csv", [*smiles, *rare], [*labels, *([0, 1] * 3)])
+    source = OwnFile(path, ("label",), split="random")
+    report = fit_file(source, tmp_path / "model", Recipe("linear"), runs=tmp_path / "runs", **FAST)
+    model = FittedModel.load(tmp_path / "model")
+    assert model.uncertainty is not None
+    assert len(model.uncertainty.state["starts"]) - 1 == report["refitted"] == len(smiles) + len(rare)
+    answer = model.predict([*smiles, *rare])
+    assert answer.outside is not None
+    assert answer.similarity is not None
+    assert not answer.outside.any()
+    assert answer.similarity.tolist() == pytest.approx([1.0] * len(answer))
+
+
 def test_test_rows_of_the_user_stay_out(tmp_path: Path) -> None:
     smiles, labels = molecules()
     path = table(tmp_path / "train.csv", smiles[:120], labels[:120])
@@ -104,7 +120,7 @@ def test_networks_know_all_rows_if_asked(tmp_path: Path) -> None:
     assert new.uncertainty is not None
     assert old.uncertainty is not None
     assert new.uncertainty.scaling == old.uncertainty.scaling
-    assert len(new.uncertainty.state["bits"]) == len(new.uncertainty.reference) == report["refitted"]
+    assert len(new.uncertainty.state["starts"]) - 1 == len(new.uncertainty.reference) == report["refitted"]
     smiles, _ = molecules()
     flagged = new.predict(smiles).outside
     assert flagged is not None

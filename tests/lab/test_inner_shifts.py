@@ -56,6 +56,15 @@ def test_a_combination_learns_on_validation_and_is_judged_on_test() -> None:
     assert judged(data, ["forest", "linear"], learnt) < 0.05
 
 
+def test_few_labels_are_drawn_with_both_classes() -> None:
+    y = (np.arange(1000) < 10).astype(float)[:, None]
+    first, second = (inner_shifts.drawn(y, 25, draw) for draw in (0, 1))
+    for places in (first, second):
+        assert len(set(places.tolist())) == 25
+        assert y[places].sum() == 3
+    assert set(first.tolist()) != set(second.tolist())
+
+
 def test_a_table_counts_the_shifts_in_which_a_way_is_ahead() -> None:
     y = (np.arange(60) % 2).astype(np.float32)[:, None]
     noise = np.random.default_rng(0).normal(size=(60, 1)).astype(np.float32)

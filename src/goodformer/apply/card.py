@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from goodformer.config.presets import member_name
+from goodformer.config.presets import members_in_words
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
 from goodformer.spec import METRIC_NAMES, split_names
@@ -32,7 +32,7 @@ LIMITS = (
 def validation_use(report: Mapping[str, Any]) -> str:
     """Return what OOD validation was used for, which depends on the model."""
     if report.get("members"):
-        return "used to choose epochs and, cross-fitted, weights"
+        return "used to choose epochs and, cross-fitted, to combine members"
     return "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
 
 
@@ -90,8 +90,7 @@ def _metrics(report: Mapping[str, Any]) -> str:
     chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}. "
     chosen = chosen if report["epochs"] > 1 else ""
     if members := report.get("members"):
-        each = ", ".join(f"{member_name(one)} seed {one['seed']} ({one['weight']:.2f})" for one in members)
-        chosen = f"Members and their weights, learnt on {names['val']}: {each}. "
+        chosen = f"{members_in_words(members, names['val'])} "
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
     others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
     again = (

@@ -38,7 +38,6 @@ LISTED = 20
 """Unreadable rows that a report lists."""
 PROBLEM, STANDARDISED, PREDICTED = "problem", "standardised", "predicted"
 WORDS = {
-    INSIDE: None,
     UNUSUAL: "unlike the training rows",
     LARGER: "more than twice as large as any training row",
 }
@@ -190,7 +189,7 @@ class Answers:
             "rows": self.rows,
             "unreadable": self.unreadable,
             "problems": self.problems,
-            "outside": None if self.model.uncertainty is None else self.outside,
+            "outside": self.outside if self.model.knows_domain else None,
         }
 
 
@@ -238,7 +237,8 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     if answer.domain_score is not None and answer.reason is not None:
         columns["domain_score"] = _rounded(answer.domain_score)
         columns["outside"] = (answer.reason != INSIDE).tolist()
-        columns[BECAUSE] = [_because(model, code) for code in answer.reason.tolist()]
+        alike = answer.similarity.tolist() if answer.similarity is not None else [None] * len(answer)
+        columns[BECAUSE] = [_because(model, *row) for row in zip(answer.reason.tolist(), alike, strict=True)]
     if answer.spread is not None:
         columns["spread"] = _rounded(answer.spread)
     if level is None:
@@ -256,11 +256,13 @@ def answer_columns(model: FittedModel, answer: Predictions | None, level: float 
     return columns
 
 
-def _because(model: FittedModel, code: int) -> str | None:
-    """Return why a row is outside the domain; None if it is inside."""
+def _because(model: FittedModel, code: int, similarity: float | None) -> str | None:
+    """Return why a row is outside the domain, with its similarity to the nearest training row; None if it is inside."""
     if code < NEW_KIND:
-        return WORDS[code]
-    what = f"contains {symbol(code - NEW_KIND)}" if model.molecular else "contains a kind of node"
+        nearest = f" (nearest similarity {similarity:.2f})" if code == UNUSUAL and similarity is not None else ""
+        return None if code == INSIDE else f"{WORDS[code]}{nearest}"
+    element = symbol(code - NEW_KIND) if model.molecular else ""
+    what = f"contains {'an H atom of its own, such as deuterium' if element == 'H' else element or 'a kind of node'}"
     return f"{what}, which no training row has"
 
 

@@ -47,7 +47,7 @@ def command(
     probabilities or measured values. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
 
     A folder to share predicts and explains like the model. It holds no row of the training data, so it cannot name the
-    nearest training rows, and of molecules it flags only larger ones and new elements as outside the domain.
+    nearest training rows and, for molecules, has no domain score.
     """
     if form is Form.folder and out is None:
         raise InputError("--format folder needs a new folder; name it with -o.")

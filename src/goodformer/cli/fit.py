@@ -159,7 +159,7 @@ def _origin(report: dict[str, Any], split: str) -> str:
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
-    from goodformer.config.presets import member_name
+    from goodformer.config.presets import members_in_words
     from goodformer.data.readers.values import counted, percent
     from goodformer.engine.selection import describe_selection
     from goodformer.spec import METRIC_NAMES, split_names
@@ -181,8 +181,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     remarks = [meaning, *([selected] if report["epochs"] > 1 else [])]
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
     if members := report.get("members"):
-        each = ", ".join(f"{member_name(one)} seed {one['seed']} {one['weight']:.2f}" for one in members)
-        remarks = [meaning, f"members and their weights: {each}"]
+        remarks = [meaning, members_in_words(members, names["val"])]
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     if baselines:
         remarks.append(f"{' and '.join(baselines)}: baseline{'s' * (len(baselines) > 1)} fitted to the same rows")

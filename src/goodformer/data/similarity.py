@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 BITS = 2048
 """Bits of the Morgan fingerprints, of radius 2."""
@@ -19,3 +20,23 @@ def tanimoto(some: npt.NDArray[np.bool_], others: npt.NDArray[np.bool_]) -> npt.
     shared = mine @ theirs.T
     either = mine.sum(1)[:, None] + theirs.sum(1)[None] - shared
     return np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+
+
+CELLS = 8_000_000
+"""Similarities that are computed at a time."""
+
+
+def nearest_tanimoto(some: csr_array, others: csr_array, place: int = 1) -> npt.NDArray[np.floating]:
+    """Return the similarity (Q,) of sparse fingerprints (Q, F) to the nearest of others (T, F), or another place.
+
+    Place 2 is the second nearest; with fewer others than that, it is the farthest.
+    """
+    mine, theirs = (np.diff(one.indptr).astype(np.float32) for one in (some, others))
+    rank = max(others.shape[0] - place, 0)  # among all similarities, in ascending order
+    step, found = max(1, CELLS // max(others.shape[0], 1)), [np.zeros(0, np.float32)]
+    for start in range(0, some.shape[0], step):
+        shared = (some[start : start + step] @ others.T).toarray()
+        either = mine[start : start + step, None] + theirs[None] - shared
+        alike = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
+        found.append(np.partition(alike, rank, 1)[:, rank])
+    return np.concatenate(found)

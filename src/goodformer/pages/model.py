@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from goodformer.config.presets import member_name
+from goodformer.config.presets import member_name, members_in_words
 from goodformer.config.run import LABELS
 from goodformer.data import load_benchmark
 from goodformer.data.benchmarks.table import LabelledFile
@@ -152,6 +152,7 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
         "notes": list(report.get("notes") or ()),
         "run": run.folder.name,
         **curves(run),
+        "members": members_in_words(members, names["val"]) if (members := summary.get("members")) else "",
         "settings": {
             f"{part}.{name}": value if isinstance(value, str | int | float | bool | None) else str(value)
             for part, some in settings.items()
@@ -162,18 +163,16 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def curves(run: Run) -> dict[str, Any]:
-    """Return the curves of a run and its selected epoch; of a blend, its members and the curves of one of them."""
+    """Return the curves of a run and its selected epoch; of a blend, the curves of one of its members."""
     summary = run.summary or {}
     members = [
-        {"name": f"{member_name(one)}, seed {one['seed']}", "weight": one["weight"], "run": member_run(run, one["run"])}
-        for one in summary.get("members", ())
+        (f"{member_name(one)}, seed {one['seed']}", member_run(run, one["run"])) for one in summary.get("members", ())
     ]
-    name, shown = next(((one["name"], one["run"]) for one in members if len(one["run"].epochs) > 1), ("", run))
+    name, shown = next(((name, own) for name, own in members if len(own.epochs) > 1), ("", run))
     return {
         "curves": evidence.curves(shown),
         "curves_of": name,
         "marked": (shown.summary or {}).get("selected_epoch"),
-        "members": [f"{one['name']} ({one['weight']:.2f})" for one in members],
     }
 
 

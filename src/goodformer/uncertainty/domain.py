@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional as F
 
 from goodformer.data.graphs import GraphSet
-from goodformer.data.similarity import tanimoto
+from goodformer.data.similarity import BITS, nearest_tanimoto
 from goodformer.methods.base import SPREAD
 from goodformer.spec import FeatureSpec, Task
 from goodformer.transforms.environments import MOLECULE
@@ -20,8 +21,8 @@ from goodformer.uncertainty.calibration import log_classes
 from goodformer.uncertainty.observe import ENVIRONMENTS, Seen, node_kinds
 
 State = dict[str, Tensor]
-FINGERPRINTS, USUAL = "bits", "usual"
-"""Parts of the state of `similarity`: the training graphs, or what is left without them."""
+FINGERPRINTS, STARTS, USUAL = "bits", "starts", "usual"
+"""Parts of the state of `similarity`: the training graphs (`learn_similarity`), or what is left without them."""
 NEIGHBOURS, TWICE = 10, 2.0
 INSIDE, UNUSUAL, LARGER, NEW_KIND = range(4)
 """Why a graph is outside the domain; ``NEW_KIND + k`` stands for a node of the kind k."""
@@ -131,12 +132,10 @@ def similarity(task: Task, state: State, seen: Seen, nearest: int = 1) -> Tensor
     """
     if FINGERPRINTS not in state:
         return state[USUAL].expand(len(seen))
-    known = np.unpackbits(state[FINGERPRINTS].numpy(), axis=1).astype(bool)  # (m, BITS)
-    place = max(len(known) - nearest, 0)  # of the wanted similarity among all, ascending
-    parts = _fingerprints(seen).split(512)  # all similarities together may not fit in memory
-    return 1 - torch.cat(
-        [torch.from_numpy(np.partition(tanimoto(part.numpy(), known), place, 1)[:, place]).double() for part in parts]
-    )
+    bits, starts = (state[name].numpy() for name in (FINGERPRINTS, STARTS))
+    known = csr_array((np.ones(len(bits), np.float32), bits, starts), shape=(len(starts) - 1, BITS))  # (m, BITS)
+    mine = csr_array(_fingerprints(seen).numpy().astype(np.float32))  # (B, BITS)
+    return 1 - torch.from_numpy(nearest_tanimoto(mine, known, nearest)).double()
 
 
 def similarity_among(task: Task, state: State, seen: Seen) -> Tensor:
@@ -145,8 +144,10 @@ def similarity_among(task: Task, state: State, seen: Seen) -> Tensor:
 
 
 def learn_similarity(task: Task, seen: Seen) -> State:
-    """Return the fingerprints of the training graphs, eight bits per number, (m, BITS / 8)."""
-    return {FINGERPRINTS: torch.from_numpy(np.packbits(_fingerprints(seen).numpy(), axis=1))}
+    """Return the numbers of the bits that training graphs have, in one list, and where each graph starts (m + 1,)."""
+    graph, bit = _fingerprints(seen).nonzero(as_tuple=True)
+    starts = F.pad(torch.bincount(graph, minlength=len(seen)).cumsum(0), (1, 0))
+    return {FINGERPRINTS: bit.int(), STARTS: starts.int()}
 
 
 def from_median(

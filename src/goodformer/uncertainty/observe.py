@@ -19,6 +19,8 @@ from goodformer.transforms.environments import DROPPED
 
 TRAINING_GRAPHS = 5000
 """Training graphs that a domain score is fitted to at most."""
+FINGERPRINTED = 100_000
+"""The same for a score that compares fingerprints, as many as `goodformer.uncertainty.training_rows` stores."""
 KINDS = 128
 """Number of kinds of nodes; further codes count as the last kind."""
 ENVIRONMENTS = "environments:2"
@@ -119,6 +121,14 @@ def fingerprints(batch: Batch) -> Tensor | None:
     return found
 
 
+def fingerprinted(graphs: GraphSet, batch_size: int = 4096) -> Seen:
+    """Return the fingerprints of graphs that carry `ENVIRONMENTS`, at most `FINGERPRINTED`, without a method."""
+    some = sample(graphs, FINGERPRINTED)
+    parts = [fingerprints(some.batch(chunk)) for chunk in torch.arange(len(some)).split(batch_size)]
+    none = torch.zeros(len(some), 0)
+    return Seen(none, none, bits=torch.cat([part for part in parts if part is not None]))
+
+
 def node_kinds(x: Tensor | None, graph: Tensor, graphs: int) -> Tensor | None:
     """Return whether each graph has a node of each kind, (B, KINDS); None if the nodes have no codes.
 
@@ -157,7 +167,10 @@ def sample(graphs: GraphSet, limit: int = TRAINING_GRAPHS) -> GraphSet:
 
     The sample is random because graphs are often sorted: every k-th graph would not be representative.
     """
-    if len(graphs) <= limit:
-        return graphs
-    generator = torch.Generator().manual_seed(derive_seed("sureness", len(graphs)))
-    return graphs.subset(torch.randperm(len(graphs), generator=generator)[:limit].sort().values)
+    return graphs if len(graphs) <= limit else graphs.subset(sampled(len(graphs), limit))
+
+
+def sampled(graphs: int, limit: int = TRAINING_GRAPHS) -> Tensor:
+    """Return the places of such a sample."""
+    generator = torch.Generator().manual_seed(derive_seed("sureness", graphs))
+    return torch.randperm(graphs, generator=generator)[:limit].sort().values

@@ -30,6 +30,7 @@ from goodformer.uncertainty.domain import (
     DOMAIN_SCORES,
     FINGERPRINTS,
     INSIDE,
+    STARTS,
     UNUSUAL,
     USUAL,
     DomainScore,
@@ -46,7 +47,7 @@ from goodformer.uncertainty.intervals import (
     interval_coverage,
     ordered_errors,
 )
-from goodformer.uncertainty.observe import Seen, observe, sample
+from goodformer.uncertainty.observe import Seen, fingerprinted, observe, sample, sampled
 
 FORMAT, VERSION = "goodformer-sureness", 1
 DESCRIPTION, TENSORS = DERIVED
@@ -96,7 +97,7 @@ class Uncertainty:
         chosen = _check(score, alpha)
         check_validation(id_val)
         seen = observe(method, id_val, chosen.embeds)
-        learnt = observe(method, train, chosen.embeds) if chosen.trains else seen
+        learnt = seen_in_training(chosen, method, train) if chosen.trains else seen
         return cls.learn(method.task, learnt, seen, score, alpha).within(train)
 
     def within(self, graphs: GraphSet) -> Self:
@@ -106,17 +107,17 @@ class Uncertainty:
     def without_rows(self) -> Self:
         """Return the same without fingerprints of training molecules, from which these could be guessed.
 
-        All molecules are then equally unusual, and only those beyond the training graphs in size or kinds of nodes are
-        outside the domain. Scores that compare no fingerprints stay as they are.
+        It then knows no domain (`knows_domain`); intervals whose width follows the domain score are as wide as for the
+        most unusual graph of the reference. Scores that compare no fingerprints stay as they are.
         """
-        if not DOMAIN_SCORES[self.score].encodings:
+        if not self.encodings:
             return self
-        usual = self.reference.median()[None]
-        state = {name: value for name, value in self.state.items() if name != FINGERPRINTS} | {USUAL: usual}
-        note = (
-            "this copy has no fingerprints of training molecules: only larger molecules and new elements are outside."
-        )
-        return replace(self, state=state, reference=usual, notes=(*self.notes, note))
+        usual = self.reference[-1:]
+        state = {name: value for name, value in self.state.items() if name not in (FINGERPRINTS, STARTS)}
+        notes: tuple[str, ...] = ("this copy has no fingerprints of training molecules, so it has no domain score.",)
+        if self.difficulty.by == "domain":
+            notes += ("all its intervals are as wide as for the most unusual validation molecule.",)
+        return replace(self, state={**state, USUAL: usual}, reference=usual, notes=(*self.notes, *notes))
 
     def knowing(self, method: Method, graphs: GraphSet) -> Self:
         """Return the same for a method that was trained again, on these graphs; they carry all encodings.
@@ -126,9 +127,10 @@ class Uncertainty:
         intervals follows a raw domain score that reads the method, this is put on its former scale.
         """
         chosen = DOMAIN_SCORES[self.score]
-        seen = observe(method, sample(graphs), chosen.embeds)
+        seen = seen_in_training(chosen, method, graphs)
         state = {name: value.contiguous() for name, value in chosen.learn(self.task, seen).items()}
-        reference = _rankable((chosen.among or chosen.measure)(self.task, state, seen)).sort().values
+        some = seen.take(sampled(len(seen)))
+        reference = _rankable((chosen.among or chosen.measure)(self.task, state, some)).sort().values
         difficulty, outdated = self.difficulty, few_notes(self.reference, self.alpha)
         if difficulty.by == "domain" and not chosen.encodings:
             difficulty = difficulty.rescaled(float(self.reference.median() / reference.median().clamp(min=1e-12)))
@@ -161,6 +163,11 @@ class Uncertainty:
     def embeds(self) -> bool:
         """Whether the domain score reads embeddings."""
         return DOMAIN_SCORES[self.score].embeds
+
+    @property
+    def knows_domain(self) -> bool:
+        """Whether it can say how unusual a graph is, see `without_rows`."""
+        return USUAL not in self.state
 
     @property
     def encodings(self) -> tuple[str, ...]:
@@ -294,6 +301,11 @@ class Uncertainty:
             description.notes,
             description.difficulty,
         )
+
+
+def seen_in_training(score: DomainScore, method: Method, graphs: GraphSet) -> Seen:
+    """Return what a domain score learns from training graphs, at most as many as it may know."""
+    return fingerprinted(graphs) if score.encodings else observe(method, sample(graphs), score.embeds)
 
 
 class _Description(BaseModel):
