@@ -19,6 +19,7 @@ from goodformer.data.features import check_features
 from goodformer.data.graphs import GraphSet, check_several
 from goodformer.data.hashes import hash_graphs
 from goodformer.data.readers.attributes import Attributes
+from goodformer.data.readers.values import counted
 from goodformer.data.similarity import BITS
 from goodformer.engine.evaluate import Metrics, eval_batches, evaluate, infer
 from goodformer.engine.seeds import derive_seed
@@ -592,6 +593,14 @@ class _Meaning:
 def _hashes(rows: Collection) -> Tensor:
     """Return a hash of each graph, with nodes and edges in their order (G,)."""
     return torch.from_numpy(hash_graphs(rows.graphs).view(np.int64))
+
+
+def describe_refit(about: Mapping[str, Any]) -> str:
+    """Return what `FittedModel.refitted` fitted again, from the entries that it leaves; empty if it did not."""
+    if not about.get("refitted"):
+        return ""
+    what = "all of it was" if about.get("retrained") else "its forests and linear models were"
+    return f"{what} fitted again to {counted(about['refitted'], 'row')}"
 
 
 def target_names(targets: int) -> tuple[str, ...]:

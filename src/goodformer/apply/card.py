@@ -8,6 +8,7 @@ from typing import Any
 from goodformer.config.presets import members_in_words
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
+from goodformer.fitted import describe_refit
 from goodformer.spec import METRIC_NAMES, split_names
 
 CARD = "card.md"
@@ -93,14 +94,10 @@ def _metrics(report: Mapping[str, Any]) -> str:
         chosen = f"{members_in_words(members, names['val'])} "
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
     others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
-    again = (
-        f" Metrics and calibration are those of a model that knows the training rows alone. Afterwards "
-        f"{'all of it was' if report.get('retrained') else 'its forests and linear models were'} fitted again to "
-        f"{counted(rows_used, 'row')}."
-        if (rows_used := report.get("refitted"))
-        else ""
-    )
-    return f"{_table(heads, rows)}\n\n{chosen}{others}{again}"
+    if again := describe_refit(report):
+        before = "Metrics and calibration are those of a model that knows the training rows alone."
+        others = f"{others} {before} Afterwards {again}."
+    return f"{_table(heads, rows)}\n\n{chosen}{others}"
 
 
 def _calibration(report: Mapping[str, Any]) -> str:

@@ -162,6 +162,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     from goodformer.config.presets import members_in_words
     from goodformer.data.readers.values import counted, percent
     from goodformer.engine.selection import describe_selection
+    from goodformer.fitted import describe_refit
     from goodformer.spec import METRIC_NAMES, split_names
 
     metric, classes, names = report["metric"], report["classes"], split_names(report["split"], report["given"])
@@ -195,9 +196,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
-    if every := report.get("refitted"):
-        what = "all of it was" if report["retrained"] else "forests and linear models were"
-        typer.echo(f"saved model: {what} fitted again to {counted(every, 'row')} afterwards")
+    if again := describe_refit(report):
+        typer.echo(f"saved model: {again} afterwards")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"

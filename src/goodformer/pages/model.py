@@ -23,7 +23,7 @@ from goodformer.engine.blend import member_run
 from goodformer.engine.selection import describe_selection
 from goodformer.engine.store import Run
 from goodformer.errors import InputError
-from goodformer.fitted import FittedModel
+from goodformer.fitted import FittedModel, describe_refit
 from goodformer.pages import PAGE, charts, evidence, groups, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import Part
@@ -188,6 +188,7 @@ def context(found: Evidence) -> dict[str, Any]:
     return {
         "title": f"{about['method']} fitted to {about['file']}",
         "about": about,
+        "refit": describe_refit(about),
         "verdict": verdict(found),
         "tiles": tiles(found),
         "metrics": [metric_rows(found, reported) for reported in (True, False)],
