@@ -11,9 +11,10 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ OURS = "restore it from a copy"
 """What to do about a damaged file that this program wrote."""
 KEPT = (("model.json", "weights.safetensors"), ("config.json", "epochs.jsonl"), ("config.json", ".lock"))
 """Files that show that a folder holds a model or a run."""
+PROBE = 0.3
+"""Seconds within which a lock is got that `holder` only looks at."""
 CHECKSUM = "checksum"
 SEAL = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -63,24 +66,67 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def locked(path: Path, target: Path) -> Iterator[None]:
-    """Hold a lock file while a file or folder is written; raise an error if another process holds it."""
+class Held(Exception):
+    """A lock file that another process holds; the message names the process."""
+
+
+def hold(path: Path) -> AbstractContextManager[object]:
+    """Lock a file and write into it which process holds it; raise `Held` if it is another one.
+
+    The lock is released at the end of the context that is returned, or of the process, even if it is killed. Who
+    removes the file does so before, because afterwards it may be the file of another process.
+    """
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
-    with writing(target):
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            other = "folder" if target.is_dir() else "file"
-            raise InputError(f"another process is writing {target}; wait for it, or choose another {other}.") from None
     try:
-        yield
-    finally:
-        with suppress(OSError):  # before it is released: afterwards it may be the file of another process
-            path.unlink(missing_ok=True)
-        lock.release()
+        held = lock.acquire(timeout=PROBE)
+    except Timeout:
+        raise Held(_words(path)) from None
+    with suppress(OSError):  # the lock holds without a name
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+    return held
+
+
+def holder(path: Path) -> str | None:
+    """Return which process holds a lock file, in words; None if there is none."""
+    from filelock import FileLock, Timeout
+
+    if not path.exists():
+        return None
+    try:
+        with FileLock(path).acquire(timeout=0):
+            return None
+    except Timeout:
+        return _words(path)
+    except OSError:  # removed meanwhile, or not writable: who wants to hold it will find out
+        return None
+
+
+def _words(path: Path) -> str:
+    """Return what the holder of a lock file wrote into it."""
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")[:100] or "unknown"
+    return "unknown"
+
+
+@contextmanager
+def locked(path: Path, target: Path) -> Iterator[None]:
+    """Hold a lock file while a file or folder is written; raise an error if another process holds it."""
+    try:
+        with writing(target):
+            held = hold(path)
+    except Held as other:
+        kind = "folder" if target.is_dir() else "file"
+        raise InputError(
+            f"another process is writing {target} ({other}); wait for it, or choose another {kind}."
+        ) from None
+    with held:
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from optuna.storages.journal import BaseJournalBackend
 
 from goodformer import files
@@ -83,25 +83,13 @@ class Journal(BaseJournalBackend):
         name = uuid4().hex
         folder = self.path.parent / WORKERS
         files.make_folder(folder)
-        lock = FileLock(folder / name)
-        with files.writing(folder / name):
-            lock.acquire()
-        try:
+        with files.locked(folder / name, folder / name):
             yield name
-        finally:
-            lock.release()
-            with suppress(OSError):
-                (folder / name).unlink(missing_ok=True)
 
     def alive(self, name: str) -> bool:
         """Return whether the process of that name still works on the search; call it while `lock` is held."""
         path = self.path.parent / WORKERS / Path(name).name
-        if not path.is_file():
-            return False
-        try:
-            with FileLock(path, timeout=0):
-                pass
-        except Timeout:
+        if files.holder(path) is not None:
             return True
         with suppress(OSError):
             path.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ import difflib
 import hashlib
 import os
 import shlex
-import socket
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goodformer import files
@@ -34,8 +33,6 @@ SHOWN = 5
 """Runs that an error message names."""
 ATTEMPTS = 20
 """How often the lock of a run is tried while other processes remove the folder."""
-PROBE = 0.3
-"""Seconds within which a lock is got that another process only looks at."""
 
 
 Scores = dict[str, float | None]
@@ -223,16 +220,7 @@ class Run:
     @property
     def owner(self) -> str | None:
         """The process that trains this run now, in words; None if there is none."""
-        path = self.folder / LOCK
-        if not path.exists():
-            return None
-        try:
-            with FileLock(path).acquire(timeout=0):
-                return None
-        except Timeout:
-            return _owner(path)
-        except OSError:  # removed meanwhile, or not writable: who trains it will find out
-            return None
+        return files.holder(self.folder / LOCK)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -244,44 +232,33 @@ class Run:
         from goodformer.engine.parcel import settle  # which knows the files of a run by this module
 
         path = self.folder / LOCK
-        lock = FileLock(path)
         for _ in range(ATTEMPTS):
             files.make_folder(self.folder)
             try:
-                lock.acquire(timeout=PROBE)  # `owner` holds it for a moment
+                held = files.hold(path)
                 break
-            except Timeout:
-                if not path.exists():  # its owner removed the folder
-                    continue
-                raise AlreadyTrained(
-                    f"{self.folder} is already being trained by another process ({_owner(path)}); wait for it, or stop "
-                    "it first."
-                ) from None
+            except files.Held as other:
+                if path.exists():  # otherwise its owner removed the folder
+                    raise AlreadyTrained(
+                        f"{self.folder} is already being trained by another process ({other}); wait for it, or stop it "
+                        "first."
+                    ) from None
             except FileNotFoundError:  # its owner removed the folder
                 continue
             except OSError as error:
                 raise InputError(f"cannot lock {self.folder} ({error.strerror}); choose a writable folder.") from None
-        if not lock.is_locked:
+        else:
             raise InputError(f"cannot lock {self.folder}, which other processes keep removing; repeat the command.")
-        try:
-            with files.writing(path):
-                path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
-            files.sweep(self.folder)
-            settle(self.folder)
-            yield
-        finally:
-            if not (self.folder / CONFIG).is_file():
-                with suppress(OSError):  # the folder holds something else
-                    path.unlink(missing_ok=True)
-                    self.folder.rmdir()
-            lock.release()
-
-
-def _owner(lock: Path) -> str:
-    """Return the process that holds a lock, in words."""
-    with suppress(OSError):
-        return lock.read_text(encoding="utf-8", errors="replace")[:100] or "unknown"
-    return "unknown"
+        with held:
+            try:
+                files.sweep(self.folder)
+                settle(self.folder)
+                yield
+            finally:
+                if not (self.folder / CONFIG).is_file():
+                    with suppress(OSError):  # the folder holds something else
+                        path.unlink(missing_ok=True)
+                        self.folder.rmdir()
 
 
 def nearby_models(name: Path) -> list[Path]:
