@@ -58,6 +58,7 @@ LIGHT = (
     "reproducing",
     "executors",
     "engine.store",
+    "engine.bootstrap",
     "cli.runs",
     "cli.compare",
     "cli.reproduce",

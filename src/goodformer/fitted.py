@@ -91,6 +91,12 @@ class Predictions:
         """Whether each graph lies outside the domain of the training graphs, (B,)."""
         return None if self.reason is None else self.reason != INSIDE
 
+    @property
+    def judged(self) -> NDArray[np.floating]:
+        """What metrics are computed from, (B, C): logits, or predicted values of measured targets."""
+        found: NDArray[np.floating] = (self.logits if self.values is None else self.values.double()).numpy()
+        return found
+
     def subset(self, places: Sequence[int]) -> Predictions:
         """Return the predictions for some of the graphs."""
         chosen: dict[str, Any] = {}

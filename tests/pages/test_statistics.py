@@ -3,59 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import binomtest, ks_2samp
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
 from goodformer.pages import statistics
 from goodformer.pages.answers import Answers, tiles, verdict
 from goodformer.pages.page import percent
 
 RANDOM = np.random.default_rng(0)
-
-
-def test_roc_auc_is_that_of_sklearn_under_any_counts() -> None:
-    y = RANDOM.integers(0, 2, 80).astype(float)
-    score = np.round(RANDOM.normal(size=80) + y, 1)  # with ties
-    counts = RANDOM.integers(0, 4, (120, 80))
-    found = statistics.roc_auc(y, score, counts)
-    expected = [roc_auc_score(y, score, sample_weight=some) for some in counts]
-    assert found == pytest.approx(expected)
-
-
-def test_rows_without_a_label_do_not_count() -> None:
-    y, score = np.array([0, 1, np.nan, 1, 0]), np.array([0.1, 0.9, 5.0, 0.8, 0.2])
-    assert statistics.roc_auc(y, score, np.ones((1, 5)))[0] == 1.0
-    assert np.isnan(statistics.roc_auc(y[2:4], score[2:4], np.ones((1, 2)))[0])
-    assert statistics.weighted_mean(np.array([1.0, np.nan, 0.0]), np.array([[3, 9, 1]]))[0] == 0.75
-
-
-def test_metrics_of_measured_values_are_those_of_sklearn() -> None:
-    y, said = RANDOM.normal(size=60), RANDOM.normal(size=60)
-    y[5] = np.nan
-    counts = RANDOM.integers(0, 3, (1, 60))
-    found = {name: values[0] for name, values in statistics.number_metrics(y, said, counts).items()}
-    known = ~np.isnan(y)
-    both = (y[known], said[known])
-    weight = counts[0, known]
-    assert found["rmse"] == pytest.approx(root_mean_squared_error(*both, sample_weight=weight))
-    assert found["mae"] == pytest.approx(mean_absolute_error(*both, sample_weight=weight))
-    assert found["r2"] == pytest.approx(r2_score(*both, sample_weight=weight))
-
-
-def test_the_interval_of_a_mean_is_about_the_normal_one() -> None:
-    values = RANDOM.normal(size=(400, 1))
-    found = statistics.interval(statistics.weighted_mean(values[:, 0], statistics.resamples(values)))
-    half = 1.96 * values.std() / 20
-    assert found["value"] == pytest.approx(values.mean(), abs=1e-6)
-    assert found["low"] == pytest.approx(values.mean() - half, abs=0.3 * half)
-    assert found["high"] == pytest.approx(values.mean() + half, abs=0.3 * half)
-
-
-def test_resamples_keep_the_number_of_each_class() -> None:
-    y = np.array([0.0] * 7 + [1.0] * 3)[:, None]
-    counts = statistics.resamples(y)
-    assert (counts[0] == 1).all()
-    assert (counts[:, :7].sum(1) == 7).all()
-    assert (counts[:, 7:].sum(1) == 3).all()
 
 
 @pytest.mark.parametrize(("hits", "count"), [(0, 12), (3, 40), (9, 9)])

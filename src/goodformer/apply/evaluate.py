@@ -13,9 +13,9 @@ from goodformer.apply.predict import BLOCK, LISTED, model_blocks, notes_on, prob
 from goodformer.data.readers.labels import labelled, read_known
 from goodformer.data.readers.rows import Block
 from goodformer.data.readers.values import counted
+from goodformer.engine.bootstrap import metrics
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.pages.evidence import coverages, metrics
 from goodformer.uncertainty.calibration import measures
 
 ALL, INSIDE, OUTSIDE = "all rows", "inside the domain", "outside the domain"
@@ -113,12 +113,12 @@ def _part(model: FittedModel, answer: Predictions, y: Tensor, which: Tensor) -> 
     places = which.nonzero().flatten().tolist()
     if len(places) < FEWEST:
         return {"rows": len(places), "metrics": [], "calibration": {}, "coverage": []}
-    some, labels = answer.subset(places), y[places].numpy()
+    some, labels, known = answer.subset(places), y[places], model.uncertainty
     return {
         "rows": len(places),
-        "metrics": metrics(model, some, labels, {}),
-        "calibration": {} if model.task.measured else _calibration(model, some, y[places]),
-        "coverage": coverages(model, some, labels),
+        "metrics": metrics(model.task, list(model.classes), labels.numpy(), some.judged, some.classes.numpy()),
+        "calibration": {} if model.task.measured else _calibration(model, some, labels),
+        "coverage": [] if known is None else known.coverages(some.logits, some.hardness, labels),
     }
 
 

@@ -27,15 +27,13 @@ from goodformer.data.molecule import Parsed
 from goodformer.data.similarity import tanimoto
 from goodformer.data.splits.descriptors import contents, named, structure
 from goodformer.data.splits.distance import separation
-from goodformer.engine import predictions
+from goodformer.engine import bootstrap, predictions
 from goodformer.engine.store import PREDICTED, Run
 from goodformer.errors import InputError
 from goodformer.explain.explanation import explain, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import EVIDENCE, statistics
 from goodformer.spec import SPLIT_NAMES, SPLITS
-from goodformer.uncertainty.conformal import coverage
-from goodformer.uncertainty.intervals import interval_coverage
 
 Array = npt.NDArray[Any]
 
@@ -46,8 +44,6 @@ SHOWN, NEIGHBOURS = 8, 2
 """Rows drawn of each kind, and training rows drawn beside each."""
 LARGEST = 150
 """Nodes of the largest graph that is drawn."""
-LEVELS = (0.8, 0.9, 0.95)
-"""Levels of conformal sets whose coverage is measured."""
 DIGITS = 5
 
 
@@ -134,7 +130,7 @@ def gather(
         baseline: {name: logits[name][taken[name]] for name in seen if name in logits}
         for baseline, logits in (others or {}).items()
     }
-    tables = {name: columns(model, one, near[name][0][:, 0]) for name, one in seen.items()}
+    tables, known = {name: columns(model, one, near[name][0][:, 0]) for name, one in seen.items()}, model.uncertainty
     return {
         "format": FORMAT,
         "about": dict(about),
@@ -145,15 +141,16 @@ def gather(
         "metrics": {
             name: metrics(
                 model,
-                one.answer,
-                one.y,
+                one,
                 {other: own[name] for other, own in compared.items() if name in own},
                 crossed[name][taken[name]] if crossed and name in crossed else None,
             )
             for name, one in seen.items()
         },
         "coverage": {
-            name: coverages(model, one.answer, one.y) for name, one in seen.items() if name not in ("train", "id_val")
+            name: known.coverages(one.answer.logits, one.answer.hardness, torch.from_numpy(one.y)) if known else []
+            for name, one in seen.items()
+            if name not in ("train", "id_val")
         },
         "separation": {
             name: {
@@ -167,7 +164,7 @@ def gather(
         "grouped": grouped,
         "train_groups": training_groups(parts),
         "scale": _scale(model).tolist(),
-        "widths": model.uncertainty.difficulty.sentence if model.task.measured and model.uncertainty else "",
+        "widths": known.difficulty.sentence if model.task.measured and known else "",
         "parts": tables,
         "shown": shown(model, seen, near, tables),
     }
@@ -206,7 +203,7 @@ def apart(
         known: The part's entry in the distance report of the whole split, whose numbers are shown if there is one.
         seed: Seed of the folds.
     """
-    mean = statistics.plain(near[:, 0].mean()) if near.size else None
+    mean = bootstrap.plain(near[:, 0].mean()) if near.size else None
     if known is None:
         auroc = separation(simple_table(train.part, model), simple_table(one.part, model), seed)
         return {"auroc": auroc, "nearest": mean}
@@ -262,96 +259,26 @@ def nearest(one: Seen, train: Seen, skip_same: bool = False, count: int = NEIGHB
 
 
 def metrics(
-    model: FittedModel, answer: Predictions, labels: Array, others: Mapping[str, Array], crossed: Array | None = None
+    model: FittedModel, one: Seen, others: Mapping[str, Array], crossed: Array | None = None
 ) -> list[dict[str, Any]]:
-    """Return one entry per metric and target, the reported metric first: the model, baselines, differences.
-
-    With several targets, the first entry of each metric is the mean over them; errors of measured values are then in
-    training standard deviations.
+    """Return the metrics of a part, see `goodformer.engine.bootstrap.metrics`.
 
     Args:
         model: A fitted model.
-        answer: Its predictions.
-        labels: The labels (G, T), NaN where missing.
+        one: The part.
         others: Logits (G, C) of each baseline, or measured values in `Task.units`.
         crossed: The same of the model itself, if its predictions are not to be judged.
     """
-    counts, task, targets = statistics.resamples(labels), model.task, list(model.classes)
-    scale = _scale(model)
-    sides = {"": crossed, **others}
-    samples: dict[str, dict[str, list[Array]]] = {}
-    for side, logits in sides.items():
-        for place, y in enumerate(labels.T):
-            if model.task.measured:
-                said = values_of(answer) if logits is None else logits * np.asarray(task.units)
-                found = statistics.number_metrics(y, said[:, place], counts)
-            else:
-                score = (answer.logits.numpy() if logits is None else logits)[:, place]
-                right = _right(answer, labels) if logits is None else _hits(task.kind, logits, labels)
-                found = {"accuracy": statistics.weighted_mean(right[:, place], counts)}
-                if task.kind == "binary":
-                    found["rocauc"] = statistics.roc_auc(y, score, counts)
-            for metric, values in found.items():
-                samples.setdefault(metric, {}).setdefault(side, []).append(values)
-    rows = []
-    for metric in sorted(samples, key=lambda name: name != task.metric):
-        unit = scale if metric in statistics.IN_UNITS else np.ones(len(targets))
-        for target, place in [
-            *([("", -1)] if len(targets) > 1 else []),
-            *zip(targets, range(len(targets)), strict=True),
-        ]:
-            each = {
-                side: _mean([one / size for one, size in zip(some, unit, strict=True)]) if place < 0 else some[place]
-                for side, some in samples[metric].items()
-            }
-            labelled = ~np.isnan(labels)
-            rows.append(
-                {
-                    "metric": metric,
-                    "name": statistics.NAMES.get(metric, metric),
-                    "target": target,
-                    "rows": int((labelled.any(1) if place < 0 else labelled[:, place]).sum()),
-                    **statistics.interval(each[""]),
-                    "others": {
-                        side: {**statistics.interval(some), "difference": statistics.interval(each[""] - some)}
-                        for side, some in each.items()
-                        if side
-                    },
-                }
-            )
-    return rows
-
-
-def values_of(answer: Predictions) -> Array:
-    """Return the predicted values of measured targets (G, T)."""
-    assert answer.values is not None
-    values: Array = answer.values.double().numpy()
-    return values
+    factor = np.asarray(model.task.units) if model.task.measured else 1
+    said = one.answer.judged if crossed is None else crossed * factor
+    classes = one.answer.classes.numpy() if crossed is None else None
+    scaled = {name: logits * factor for name, logits in others.items()}
+    return bootstrap.metrics(model.task, list(model.classes), one.y, said, classes, scaled)
 
 
 def _scale(model: FittedModel) -> Array:
     """Return the standard deviation of each measured target in training (T,); 1 for classes."""
     return np.array(model.task.scale or (1.0,) * len(model.classes))
-
-
-def _mean(samples: Sequence[Array]) -> Array:
-    """Return the mean over targets, without those that a resample does not define."""
-    table = np.stack(samples)
-    known = np.isfinite(table)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(known, table, 0).sum(0) / known.sum(0))
-
-
-def _right(answer: Predictions, y: Array) -> Array:
-    """Return 1 for a right and 0 for a wrong prediction (G, T); NaN without a label."""
-    classes = answer.classes.numpy().reshape(len(y), -1)
-    return np.where(np.isnan(y), np.nan, classes == y)
-
-
-def _hits(kind: str, logits: Array, y: Array) -> Array:
-    """Return the same from the logits of a baseline."""
-    classes = logits.argmax(1)[:, None] if kind == "multiclass" else logits > 0
-    return np.where(np.isnan(y), np.nan, classes == y)
 
 
 def intervals(model: FittedModel, answer: Predictions, level: float) -> Array | None:
@@ -362,30 +289,6 @@ def intervals(model: FittedModel, answer: Predictions, level: float) -> Array | 
     return ends
 
 
-def coverages(model: FittedModel, answer: Predictions, labels: Array) -> list[dict[str, Any]]:
-    """Return coverage and mean size of conformal sets or intervals at several levels; none without uncertainty.
-
-    Widths of intervals are in the units of `goodformer.spec.Task.units`.
-
-    Args:
-        model: A fitted model.
-        answer: Its predictions.
-        labels: The labels (G, T), NaN where missing.
-    """
-    known, found = model.uncertainty, []
-    for level in LEVELS if known is not None else ():
-        y = torch.from_numpy(labels)
-        if model.task.measured:
-            ends, units = intervals(model, answer, level), torch.tensor(model.task.units, dtype=torch.double)
-            assert ends is not None
-            held = interval_coverage(torch.from_numpy(ends) / units[:, None], y / units)
-            found.append({"level": level, "coverage": held["coverage"], "size": held["width"]})
-        elif known is not None:
-            known_y = y[:, 0] if model.task.kind == "multiclass" else y
-            found.append({"level": level, **coverage(model.task, known.sets(answer.logits, level), known_y)})
-    return found
-
-
 def columns(model: FittedModel, one: Seen, near: Array | None = None) -> dict[str, Any]:
     """Return the rows of a part as columns: where they are from, labels, predictions and properties.
 
@@ -394,7 +297,7 @@ def columns(model: FittedModel, one: Seen, near: Array | None = None) -> dict[st
     """
     answer, count = one.answer, len(one.y)
     if model.task.measured:
-        said = values_of(answer)
+        said = answer.judged
         ends = intervals(model, answer, 0.9)
         answers = {
             "predicted": [_rounded(column) for column in said.T],
@@ -450,9 +353,10 @@ def shown(
     for name in held:
         one = seen[name]
         if model.task.measured:  # the largest errors, in training standard deviations
-            wrong = np.nan_to_num(np.abs(values_of(one.answer) - one.y) / _scale(model))
+            wrong = np.nan_to_num(np.abs(one.answer.judged - one.y) / _scale(model))
         else:
-            wrong = np.where(_right(one.answer, one.y) == 0, class_shares(model, one.answer).max(-1), 0.0)  # (G, T)
+            right = bootstrap.hits(model.task.kind, one.answer.judged, one.y, one.answer.classes.numpy())
+            wrong = np.where(right == 0, class_shares(model, one.answer).max(-1), 0.0)  # (G, T)
         worst = wrong.max(1)
         fits = (one.part.graphs.sizes <= LARGEST).numpy()
         errors += [(worst[place], name, int(place)) for place in np.flatnonzero((worst > 0) & fits)]

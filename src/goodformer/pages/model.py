@@ -19,6 +19,7 @@ from goodformer.data.readers.collection import Collection
 from goodformer.data.splits.domains import NO_RING
 from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import Split
+from goodformer.engine import bootstrap
 from goodformer.engine.blend import member_run
 from goodformer.engine.selection import describe_selection
 from goodformer.engine.store import Run
@@ -229,7 +230,7 @@ def headline(found: Evidence, part: str) -> Mapping[str, Any]:
 
 def verdict(found: Evidence) -> dict[str, str]:
     """Return one sentence on what the model reaches on shifted data, beside the baseline that validation prefers."""
-    about, metric = found["about"], statistics.NAMES[found["task"]["metric"]]
+    about, metric = found["about"], bootstrap.NAMES[found["task"]["metric"]]
     known = [name for name in HELD_OUT if name in found["metrics"] and headline(found, name)["value"] is not None]
     if not known:
         return {"kind": "warn", "text": f"{metric} is not defined on any held-out part: each has a single class."}
@@ -247,7 +248,7 @@ def verdict(found: Evidence) -> dict[str, str]:
         return {"kind": "warn", "text": text}
     ends = f"{gap['value']:+.3f}, 95 % interval {gap['low']:+.3f} to {gap['high']:+.3f}"
     better, worse = gap["low"] > 0, gap["high"] < 0
-    if found["task"]["metric"] in statistics.IN_UNITS:  # smaller is better
+    if found["task"]["metric"] in bootstrap.IN_UNITS:  # smaller is better
         better, worse = worse, better
     if better:
         return {"kind": "good", "text": f"{text} The model is better than the baseline ({ends})."}
@@ -258,7 +259,7 @@ def verdict(found: Evidence) -> dict[str, str]:
 
 def tiles(found: Evidence) -> list[dict[str, str]]:
     """Return the few numbers that a reader looks for first."""
-    metric = statistics.NAMES[found["task"]["metric"]]
+    metric = bootstrap.NAMES[found["task"]["metric"]]
     made = []
     for part in ("test", "id_test"):
         if part in found["metrics"]:
@@ -551,7 +552,7 @@ def training_charts(found: Evidence) -> list[dict[str, Any]]:
                 y = [math.nan if value is None else value for value in values]
                 series.append(Series(found["names"][name], PART_COLOURS[name], list(range(1, len(y) + 1)), y))
         if series and len(series[0].x) > 1:
-            title = statistics.NAMES.get(metric, metric)
+            title = bootstrap.NAMES.get(metric, metric)
             mark = found["about"]["marked"]
             chart = charts.lines(series, "epoch", title, mark=mark, points=len(series[0].x) <= 40, whole=True)
             made.append(figure(title, chart, _legend(series), f"Dotted line: selected epoch {mark}."))

@@ -1,7 +1,4 @@
-"""Metrics with bootstrap intervals over rows, calibration curves, and how far two samples differ.
-
-Letters: G rows, R resamples, T targets, K classes.
-"""
+"""Calibration curves, errors by distance, and how far two samples differ."""
 
 from __future__ import annotations
 
@@ -10,81 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from goodformer.report.paired import draw
-from goodformer.spec import METRIC_NAMES
-
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
-
-NAMES = {**METRIC_NAMES, "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
-"""Metrics and their names."""
-IN_UNITS = ("rmse", "mae")
-"""Metrics in the unit of a measured target; smaller is better."""
-RESAMPLES, LEVEL = 500, 0.95
-BLOCK = 100
-"""Resamples that are computed at a time."""
 BINS = 8
-
-
-def resamples(y: Array, seed: int = 0) -> Array:
-    """Return how often each row counts: once each (first line), then in each resample (R + 1, G).
-
-    Rows are drawn with replacement, within each class if there is one target of few classes.
-    """
-    single = y.ndim == 1 or y.shape[1] == 1
-    codes = np.nan_to_num(y.reshape(len(y), -1)[:, 0], nan=-1)
-    few = single and len(np.unique(codes)) <= 10
-    strata = codes.astype(np.int64) if few else np.zeros(len(y), np.int64)
-    counts = draw(strata, RESAMPLES, np.random.default_rng(seed))
-    return np.concatenate([np.ones((1, len(y)), counts.dtype), counts])
-
-
-def interval(samples: Floats) -> dict[str, float | None]:
-    """Return the value of all rows and the ends of its interval; the first sample is that of all rows."""
-    known = samples[1:][np.isfinite(samples[1:])]
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
-    return {"value": plain(samples[0]), "low": plain(low), "high": plain(high)}
-
-
-def roc_auc(y: Array, score: Array, counts: Array) -> Floats:
-    """Return ROC-AUC under each set of counts (R,); NaN where a class is missing. Rows without a label do not count."""
-    known = ~np.isnan(y)
-    y, score, counts = y[known], score[known].astype(np.float64), counts[:, known]
-    found = np.full(len(counts), np.nan)
-    if not len(y):
-        return found
-    order = score.argsort(kind="stable")
-    starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf) > 0)  # equal scores share a place
-    positive = (y[order] > 0.5).astype(np.float64)
-    for block in range(0, len(counts), BLOCK):
-        weights = counts[block : block + BLOCK, order].astype(np.float64)
-        up = np.add.reduceat(weights * positive, starts, axis=1)
-        down = np.add.reduceat(weights * (1 - positive), starts, axis=1)
-        below = down.cumsum(1) - down / 2
-        with np.errstate(invalid="ignore"):
-            found[block : block + BLOCK] = (up * below).sum(1) / (up.sum(1) * down.sum(1))
-    return found
-
-
-def weighted_mean(values: Array, counts: Array) -> Floats:
-    """Return the mean of the known values under each set of counts (R,)."""
-    known = ~np.isnan(values)
-    weights = counts[:, known].astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(weights @ values[known] / weights.sum(1), dtype=np.float64)
-
-
-def number_metrics(y: Array, said: Array, counts: Array) -> dict[str, Floats]:
-    """Return RMSE, MAE and R² of predicted values under each set of counts (R,)."""
-    known = ~np.isnan(y)
-    y, error, counts = y[known], (said - y)[known], counts[:, known]
-    square = weighted_mean(error**2, counts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = weighted_mean(y**2, counts) - weighted_mean(y, counts) ** 2
-        return {"rmse": np.sqrt(square), "mae": weighted_mean(np.abs(error), counts), "r2": 1 - square / spread}
 
 
 def calibration(p: Sequence[float], happened: Sequence[float]) -> list[dict[str, float]]:
@@ -149,8 +73,3 @@ def drift(one: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float
         row = {"name": name, "ks": float(ks), "threshold": threshold, "drifts": bool(ks > threshold)}
         found.append({**row, "before": float(a.mean()), "now": float(b.mean())})
     return sorted(found, key=lambda row: -row["ks"])
-
-
-def plain(value: float) -> float | None:
-    """Return a number for JSON, None if it is not finite."""
-    return round(float(value), 6) if math.isfinite(value) else None

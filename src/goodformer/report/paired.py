@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from goodformer.engine import predictions
+from goodformer.engine.bootstrap import draw
 from goodformer.engine.predictions import Kept
 from goodformer.engine.store import PREDICTED, PREDICTIONS
 from goodformer.report.records import Record
@@ -146,19 +147,6 @@ def interval(mean: float, samples: Floats, seeds: tuple[int, ...], graphs: int, 
     tail = (1 - LEVEL) / 2
     low, high = np.nanquantile(samples, [tail, 1 - tail]) if np.isfinite(samples).any() else (np.nan, np.nan)
     return Difference(mean, float(low), float(high), samples, seeds, graphs, unit)
-
-
-def draw(strata: Array, resamples: int, random: np.random.Generator) -> Array:
-    """Return how often each unit is drawn in each resample, with replacement and within each stratum (R, U)."""
-    counts = np.zeros((resamples, len(strata)), dtype=np.uint8)
-    for stratum in np.unique(strata):
-        members = np.flatnonzero(strata == stratum)
-        for block in range(0, resamples, BLOCK):
-            size = min(BLOCK, resamples - block)
-            drawn = random.integers(0, len(members), (size, len(members))) + np.arange(size)[:, None] * len(members)
-            count = np.bincount(drawn.ravel(), minlength=size * len(members)).reshape(size, -1)
-            counts[block : block + size, members] = np.minimum(count, 255)
-    return counts
 
 
 def _strata(pair: Pair) -> Array:

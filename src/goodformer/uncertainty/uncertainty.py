@@ -52,6 +52,8 @@ from goodformer.uncertainty.observe import Seen, fingerprinted, observe, sample,
 FORMAT, VERSION = "goodformer-sureness", 1
 DESCRIPTION, TENSORS = DERIVED
 REPAIR = "restore it from a copy, or fit the model again"
+LEVELS = (0.8, 0.9, 0.95)
+"""Levels of conformal sets whose coverage is measured on rows with labels."""
 
 
 @dataclass(frozen=True)
@@ -249,9 +251,31 @@ class Uncertainty:
         if not self.task.measured:
             return coverage(self.task, self.sets(seen.logits, level), seen.y)
         hard = self.hardness(seen.logits, self.unusual(seen), seen.signals.get(SPREAD))
-        units = seen.logits.new_tensor(self.task.units)
-        ends = self.intervals(seen.logits, hard, level) / units[:, None]
-        return interval_coverage(ends, seen.y.double() / units)
+        return self._held(seen.logits, hard, seen.y, level)
+
+    def coverages(self, logits: Tensor, hard: Tensor | None, labels: Tensor) -> list[dict[str, float | None]]:
+        """Return coverage and mean size of conformal sets or intervals at several levels.
+
+        Widths of intervals are in the units of `goodformer.spec.Task.units`.
+
+        Args:
+            logits: Logits (B, C), or standardised predictions.
+            hard: The difficulty of measured values (B, T), see `hardness`.
+            labels: The labels (B, T), NaN where missing.
+        """
+        y, found = labels[:, 0] if self.task.kind == "multiclass" else labels, []
+        for level in LEVELS:
+            if hard is None:
+                found.append({"level": level, **coverage(self.task, self.sets(logits, level), y)})
+            else:
+                held = self._held(logits, hard, y, level)
+                found.append({"level": level, "coverage": held["coverage"], "size": held["width"]})
+        return found
+
+    def _held(self, logits: Tensor, hard: Tensor, y: Tensor, level: float) -> dict[str, float | None]:
+        """Return the share of measured values inside their intervals, and the mean width in `Task.units`."""
+        units = torch.tensor(self.task.units, dtype=torch.double)
+        return interval_coverage(self.intervals(logits, hard, level) / units[:, None], y.double() / units)
 
     def save(self, folder: str | Path, weights: str | None = None) -> Path:
         """Write ``sureness.json`` and ``sureness.safetensors``; ``weights`` is the checksum of the model's weights."""
