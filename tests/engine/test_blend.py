@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.engine import blend as module
+from goodformer.engine import record
 from goodformer.engine.run import train
 from goodformer.engine.store import Run, list_runs
 from goodformer.engine.training import Training
@@ -145,6 +147,30 @@ def test_a_blend_stopped_in_its_second_member_goes_on_the_same(
         for name in ("weights.safetensors", "model.json"):
             assert (again.folder / part / name).read_bytes() == (run.folder / part / name).read_bytes()
     assert again.epochs[0]["test"] == run.epochs[0]["test"]
+
+
+@pytest.mark.parametrize("commit", ["abc", "abc+", "def"])
+def test_a_member_of_another_blend_is_copied_if_the_same_source_trained_it(
+    config: RunConfig, run: Run, commit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "source_commit", lambda: "abc")
+    first = train(config, tmp_path, QUIET)
+    other = RunConfig.from_dict({**config.to_dict(), "preset": "other"}).with_overrides(["method.mean=log_odds"])
+    trained, save = [], Training.save
+
+    def note(self: Training) -> None:
+        trained.append(self.config.seed)
+        save(self)
+
+    monkeypatch.setattr(Training, "save", note)
+    monkeypatch.setattr(record, "source_commit", lambda: commit)
+    second = train(other, tmp_path, QUIET)
+    assert (trained == []) is (commit == "abc")
+    shutil.rmtree(first.folder)  # a copy does not need it
+    members = (second.summary or {})["members"]
+    assert all(module.member_run(second, one["run"]).finished for one in members)
+    assert {one["preset"] for one in members} == {"other"}
+    assert [one["id_val"] for one in members] == [one["id_val"] for one in (run.summary or {})["members"]]
 
 
 def permuted(benchmark: Benchmark, *names: str) -> Benchmark:

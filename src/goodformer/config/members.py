@@ -11,7 +11,7 @@ from goodformer.methods import METHODS
 from goodformer.methods.members import BLEND, read_settings, write_settings
 
 SEEDS = 100
-"""Seeds of one blend: member k of a blend with seed s has the seed 100 s + k, so no two blends share a member."""
+"""Seeds of one blend: member k of a blend with seed s has the seed 100 s + k, so no two seeds share one."""
 
 
 def blend_of(config: RunConfig, **settings: Any) -> RunConfig:

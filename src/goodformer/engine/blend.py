@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,13 @@ from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
 from goodformer.engine import predictions
 from goodformer.engine.evaluate import collect, logits_in_order, measure
-from goodformer.engine.record import peak_memory_mb, summarise
+from goodformer.engine.parcel import pack, receive
+from goodformer.engine.record import peak_memory_mb, provenance, summarise
 from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
+from goodformer.errors import InputError
 from goodformer.methods.base import Method, link, mean_loss, standardised
 from goodformer.methods.blend import Blend, Combination, Mean
 from goodformer.spec import SPLITS, Task
@@ -57,7 +61,10 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
     quick, trained = hardware.model_copy(update={"test_epochs": False}), []
     for number, one in enumerate(members):
         announce(one, number, len(members), hardware)
-        trained.append(train(one, member_run(run, one.folder_name).folder.parent, quick, benchmark))
+        member = member_run(run, one.folder_name)
+        if not member.finished:
+            copy_member(run, member)
+        trained.append(train(one, member.folder.parent, quick, benchmark))
     start, task, size = time.perf_counter(), benchmark.task, config.training.eval_batch_size
     mean: Mean = config.method["mean"]
     blend = Blend.join(task, [load_weights(one.weights(BEST))[0] for one in trained], mean)
@@ -100,16 +107,17 @@ def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: B
         "cross_fitted": taught_by,
         "members": [
             {
-                "run": one.folder.name,
-                **{
-                    name: summary.get(name)
-                    for name in ("method", "preset", "model", "seed", "selected_epoch", "epochs")
-                },
+                "run": one.folder_name,
+                "method": one.method["name"],
+                "preset": one.preset,
+                "model": one.model["name"],
+                "seed": one.seed,
+                **{name: summary.get(name) for name in ("selected_epoch", "epochs")},
                 **{name: summary.get(name) for name in ("id_val", "ood_val", "id_test", "ood_test")},
                 "weight": round(weight, 6),
                 "temperature": round(temperature, 6),
             }
-            for one, summary, weight, temperature in zip(trained, summaries, weights, temperatures, strict=True)
+            for one, summary, weight, temperature in zip(members, summaries, weights, temperatures, strict=True)
         ],
     }
     files.write_lines(run.folder / EPOCHS, [files.sealed(record)])
@@ -128,6 +136,20 @@ def member_run(run: Run, name: str) -> Run:
     """Return the run of a member: a finished one beside the blend, or one inside its folder."""
     beside = Run(run.folder.parent / name)
     return beside if beside.finished else Run(run.folder / MEMBERS / name)
+
+
+def copy_member(run: Run, member: Run) -> None:
+    """Copy a member of a blend that another blend beside it has trained, so that it is not trained again.
+
+    Nothing happens unless the same commit, packages and machine trained it, which the record of the blend states.
+    """
+    for place in sorted(run.folder.parent.glob(f"*/{MEMBERS}/{glob.escape(member.folder.name)}/{SUMMARY}")):
+        with suppress(InputError):  # the other one is damaged
+            summary, here = Run(place.parent).summary or {}, provenance()
+            known = not (here["commit"] or "").endswith("+")  # changed files may have changed again
+            if known and here.items() <= summary.items() and (content := pack(place.parent)):
+                receive(member.folder, content)
+                return
 
 
 def combine(blend: Blend, graphs: GraphSet, batch_size: int = 256, shift: bool = False) -> Tensor | None:
