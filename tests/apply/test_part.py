@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from goodformer.apply import predict
-from goodformer.apply.part import Part
+from goodformer.apply.part import PartFile
 from goodformer.apply.predict import predict_file
 from goodformer.data.readers.rows import rough_count
 from goodformer.errors import InputError
@@ -125,7 +125,7 @@ def test_a_wrong_input_leaves_nothing_behind(model: FittedModel, tmp_path: Path)
 
 
 def test_a_column_has_one_type_whatever_its_first_rows_are(tmp_path: Path) -> None:
-    with Part(tmp_path / "out.parquet", {}) as part:
+    with PartFile(tmp_path / "out.parquet", {}) as part:
         part.write({"dose": [1] * 5000, "n": [1] * 5000}, {})
         part.write({"dose": [2.5], "n": [2]}, {})
     table = pq.read_table(tmp_path / "out.parquet")
@@ -134,8 +134,8 @@ def test_a_column_has_one_type_whatever_its_first_rows_are(tmp_path: Path) -> No
 
 
 def test_two_predictions_do_not_write_one_file(tmp_path: Path) -> None:
-    with Part(tmp_path / "out.csv", {}), pytest.raises(InputError, match="another process is writing"):
-        Part(tmp_path / "out.csv", {}).__enter__()
+    with PartFile(tmp_path / "out.csv", {}), pytest.raises(InputError, match="another process is writing"):
+        PartFile(tmp_path / "out.csv", {}).__enter__()
 
 
 def test_the_size_of_blocks_changes_no_byte(model: FittedModel, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from goodformer.methods.cal import membership
 from goodformer.methods.ciga import CIGA, contrast, hinge
 from goodformer.models import MODELS
 from goodformer.nn.layout import Layout
-from goodformer.nn.selection import Part
+from goodformer.nn.selection import SelectedEdges
 from goodformer.spec import Features, FeatureSpec, Task
 from tests.nn.graphs import NETWORKS, batch
 
@@ -29,7 +29,7 @@ def build(model: str = "gin", task: Task | None = None, **settings: object) -> C
     return made
 
 
-def embedded(method: CIGA, data: Batch, h: Tensor, part: Part) -> Tensor:
+def embedded(method: CIGA, data: Batch, h: Tensor, part: SelectedEdges) -> Tensor:
     """Embeddings of a part (B, D): all layers on the graph's features, or those after the first two on h."""
     weight = part.edge_weight
     if len(method.model.layers) == 3:

@@ -25,7 +25,7 @@ from goodformer.fitted import FittedModel
 from goodformer.serve import server
 from goodformer.serve.jobs import Explanations, Prediction
 from goodformer.serve.limits import Limits
-from goodformer.serve.rows import Rows
+from goodformer.serve.rows import RequestRows
 from goodformer.serve.worker import Busy, Worker
 from tests.apply.molecules import FITTED, molecules, untrained
 from tests.serve.conftest import Site, running
@@ -34,7 +34,7 @@ SMILES = molecules()[0]
 
 
 def job(model: FittedModel, smiles: list[str], level: float | None = None) -> Prediction:
-    return Prediction("nitro", model, Rows(model, smiles, Limits()), level)
+    return Prediction("nitro", model, RequestRows(model, smiles, Limits()), level)
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_a_small_request_overtakes_a_large_one(fitted: FittedModel, calls: list[
 def test_one_bad_request_does_not_spoil_the_others(fitted: FittedModel) -> None:
     several = untrained(classes={"a": ("0", "1")})
     worker = Worker(100)
-    bad = Prediction("other", several, Rows(several, ["CC"], Limits()), 0.9)  # has no conformal sets
-    worse = Prediction("other", several, Rows(several, b"x,y\n1\n", Limits(), "csv"))
-    good = Prediction("other", several, Rows(several, ["CC"], Limits()))
+    bad = Prediction("other", several, RequestRows(several, ["CC"], Limits()), 0.9)  # has no conformal sets
+    worse = Prediction("other", several, RequestRows(several, b"x,y\n1\n", Limits(), "csv"))
+    good = Prediction("other", several, RequestRows(several, ["CC"], Limits()))
     for one in (bad, worse, good):
         worker.submit(one)
     worker.start()
@@ -302,7 +302,7 @@ def test_models_are_called_like_their_folders() -> None:
 
 def test_explanations_are_answered_in_small_blocks(fitted: FittedModel) -> None:
     worker = Worker(10)
-    given = Explanations("nitro", fitted, Rows(fitted, SMILES[:10], Limits()))
+    given = Explanations("nitro", fitted, RequestRows(fitted, SMILES[:10], Limits()))
     worker.submit(given)
     worker.start()
     worker.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from goodformer import files
-from goodformer.data.readers.rows import APPENDED, PARQUET, Rows, RowWriter, appended, value_kinds
+from goodformer.data.readers.rows import APPENDED, PARQUET, AppendableFormat, RowWriter, appended, value_kinds
 from goodformer.data.readers.text import chunks
 from goodformer.errors import CannotWrite, InputError
 
@@ -21,7 +21,7 @@ COPIED = 4096
 """Rows that are copied at a time into a format that cannot be appended to."""
 
 
-class Part:
+class PartFile:
     """The rows of an output that are written so far: ``NAME.part``, and its state in ``NAME.part.json``.
 
     The same command continues the part of an earlier call; that of another command is replaced. The part stays if the
@@ -47,7 +47,7 @@ class Part:
         self._columns: list[str] = []
         self._at = self._read = 0
         self._hash = hashlib.sha256()
-        self._writer: Rows | None = None
+        self._writer: AppendableFormat | None = None
         RowWriter(self.out, ())  # refuses other suffixes
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class Part:
                 self._read += size
         return self._hash.hexdigest()
 
-    def _opened(self) -> Rows:
+    def _opened(self) -> AppendableFormat:
         """Return the writer of the part, which continues after the last saved row."""
         if self._writer is None:
             self._writer = appended(self.path, self._columns, self.out.suffix.lower(), self._at)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from goodformer import files
-from goodformer.apply.part import Part
+from goodformer.apply.part import PartFile
 from goodformer.data.digest import digest
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import RDKIT, VERSION, symbol
@@ -91,7 +91,7 @@ def predict_file(
     start = time.perf_counter()
     more = Further(model, neighbours, explain)
     same = {**answers_key(model, path, level, smiles, size), **more.settings}
-    with Part(out, same) as part, Answers(model, out, level, part) as answers:
+    with PartFile(out, same) as part, Answers(model, out, level, part) as answers:
         continued = answers.rows
         if watch and continued:
             watch(continued)
@@ -149,7 +149,7 @@ class Answers:
     """
 
     def __init__(
-        self, model: FittedModel, path: str | Path, level: float | None = None, part: Part | None = None
+        self, model: FittedModel, path: str | Path, level: float | None = None, part: PartFile | None = None
     ) -> None:
         self.model, self.path, self.level, self.part = model, path, level, part
         earlier = {} if part is None else part.notes

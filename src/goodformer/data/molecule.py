@@ -311,7 +311,7 @@ def worker_count() -> int:
 
 
 @dataclass(frozen=True)
-class Part:
+class ParsedChunk:
     """Some rows as arrays, small enough to be sent between processes.
 
     Attributes:
@@ -339,7 +339,7 @@ class Part:
     binaries: list[bytes]
 
 
-def _read_chunk(texts: Texts, first: int, kind: str, standardise: str = "none") -> Part:
+def _read_chunk(texts: Texts, first: int, kind: str, standardise: str = "none") -> ParsedChunk:
     """Parse some rows; the first has number ``first``."""
     atom: list[list[int]] = [[] for _ in ATOM]
     bond: list[list[int]] = [[] for _ in (*ENDS, *BOND)]
@@ -377,7 +377,7 @@ def _read_chunk(texts: Texts, first: int, kind: str, standardise: str = "none") 
     x, numbers, ends, order = _sorted(x, np.array(ranks, dtype=np.int64), ends, nodes, edges // 2)
     index = np.stack([ends, ends[::-1]], 2).reshape(2, -1).astype(np.int32)  # there and back, one after the other
     attr = _codes(bond[2:], BOND, FEATURES.edge)[order].repeat(2, 0)
-    return Part(x, numbers.astype(np.int32), index, attr, nodes, edges, rows, rejected, smiles, binaries)
+    return ParsedChunk(x, numbers.astype(np.int32), index, attr, nodes, edges, rows, rejected, smiles, binaries)
 
 
 def _sorted(
@@ -538,7 +538,7 @@ def _molecules(
     return Molecules(graphs, rows, rejected, Parsed(smiles, binaries))
 
 
-def _joined(parts: Sequence[Part]) -> dict[str, Tensor]:
+def _joined(parts: Sequence[ParsedChunk]) -> dict[str, Tensor]:
     """Return all parts joined, in the types in which they are cached."""
     empty = _read_chunk([], 0, SMILES)
     joined = {

@@ -19,7 +19,7 @@ from goodformer.nn.attention import NEVER
 from goodformer.nn.extractor import PairScorer
 from goodformer.nn.layout import Layout
 from goodformer.nn.readout import sum_nodes
-from goodformer.nn.selection import Part, split
+from goodformer.nn.selection import SelectedEdges, split
 from goodformer.nn.statistics import unrecorded
 from goodformer.spec import Task
 
@@ -30,8 +30,8 @@ class Featurised:
 
     h: Tensor
     score: Tensor
-    invariant: Part
-    variant: Part
+    invariant: SelectedEdges
+    variant: SelectedEdges
 
 
 class CIGA(Method):
@@ -126,7 +126,7 @@ class CIGA(Method):
         inside = (found.invariant.node_factor > 0).to(found.h)
         return F.normalize(sum_nodes(found.h * inside, layout))
 
-    def _embed(self, batch: Batch, found: Featurised, part: Part) -> Tensor:
+    def _embed(self, batch: Batch, found: Featurised, part: SelectedEdges) -> Tensor:
         """f of a subgraph (B, D), from the featurizer's node states if they are shared."""
         start = found.h if self.shared else None
         return self.model.graph_embedding(batch, part.edge_weight, part.node_factor, start)

@@ -15,7 +15,7 @@ from goodformer.methods.goodformer import intervene, intervention_variance
 from goodformer.models.base import GraphModel
 from goodformer.nn.extractor import PairScorer
 from goodformer.nn.layout import Layout
-from goodformer.nn.selection import Part, split
+from goodformer.nn.selection import SelectedEdges, split
 from goodformer.nn.statistics import unrecorded
 from goodformer.spec import Task
 
@@ -125,7 +125,7 @@ class DIR(Method):
             return 2 / (1 + math.exp(-10 * min(epoch / self.ramp_epochs, 1.0))) - 1
         return float(self.intervention_weight * epoch**self.growth)
 
-    def _embed(self, h: Tensor, batch: Batch, part: Part) -> Tensor:
+    def _embed(self, h: Tensor, batch: Batch, part: SelectedEdges) -> Tensor:
         """f of a subgraph (B, D), from the generator's node states h if they are shared."""
         return self.model.graph_embedding(batch, part.edge_weight, part.node_factor, h if self.shared else None)
 

@@ -11,8 +11,8 @@ from goodformer.nn.layout import Layout
 
 
 @dataclass(frozen=True)
-class Part:
-    """One side of a split graph.
+class SelectedEdges:
+    """The edges of one side of a split graph.
 
     Attributes:
         edge_weight: Weight of every edge, 0 for edges of the other side, (E,).
@@ -24,11 +24,11 @@ class Part:
     node_factor: Tensor
 
 
-def split(score: Tensor, layout: Layout, share: float) -> tuple[Part, Part]:
+def split(score: Tensor, layout: Layout, share: float) -> tuple[SelectedEdges, SelectedEdges]:
     """Split each graph into its top ``share`` of edges, weighted sigmoid(s), and the rest, weighted sigmoid(-s)."""
     keep, weight = top_edges(score, layout, share), score.sigmoid()
-    invariant = Part(weight * keep, node_factor(keep, layout))
-    return invariant, Part((1 - weight) * ~keep, node_factor(~keep, layout))
+    invariant = SelectedEdges(weight * keep, node_factor(keep, layout))
+    return invariant, SelectedEdges((1 - weight) * ~keep, node_factor(~keep, layout))
 
 
 def top_edges(score: Tensor, layout: Layout, share: float) -> Tensor:
@@ -55,7 +55,7 @@ def straight_through(keep: Tensor, soft: Tensor) -> Tensor:
 
 
 def node_factor(keep: Tensor, layout: Layout) -> Tensor:
-    """Return the node factor of `Part`, (N, 1); if no edge of a graph is kept, all its nodes count."""
+    """Return the node factor of `SelectedEdges`, (N, 1); if no edge of a graph is kept, all its nodes count."""
     ends = torch.cat((layout.src[keep], layout.dst[keep]))
     inside = torch.zeros(layout.num_nodes, device=ends.device).index_fill(0, ends, 1.0)
     size = torch.zeros(layout.num_graphs, device=ends.device).index_add(0, layout.graph, inside)  # (B,)

@@ -23,7 +23,7 @@ from goodformer.explain.explanation import edge_scores, plain
 from goodformer.fitted import FittedModel
 from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
-from goodformer.pages.evidence import Part, Seen
+from goodformer.pages.evidence import GraphRows, Seen
 from goodformer.pages.page import PART_COLOURS, figure
 from goodformer.spec import ANSWER_PREFIX, BECAUSE
 
@@ -253,7 +253,7 @@ def context(
     """Return what the template of a page of predictions shows."""
     rows, collection = structures
     targets, train = known["targets"], known["parts"]["train"]
-    part = Part(collection.graphs, [row + 1 for row in rows], collection.molecules)
+    part = GraphRows(collection.graphs, [row + 1 for row in rows], collection.molecules)
     described = evidence.describe(model, part)
     near = nearest_training(model, known, part, described)
     drift = statistics.drift(train["described"], {name: values.tolist() for name, values in described.items()})
@@ -293,7 +293,7 @@ def context(
 
 
 def nearest_training(
-    model: FittedModel, known: Mapping[str, Any], part: Part, described: Mapping[str, Any]
+    model: FittedModel, known: Mapping[str, Any], part: GraphRows, described: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     """Return similarity to the nearest training row of the evidence, and its place, both (G, 1)."""
     train = known["parts"]["train"]
@@ -499,7 +499,7 @@ def explained(model: FittedModel, collection: Collection, places: Sequence[int])
         return []
     some = collection.subset(torch.tensor(list(places)))
     parts = [
-        Part(some.graphs.subset([place]), [0], None if some.molecules is None else some.molecules.subset([place]))
+        GraphRows(some.graphs.subset([place]), [0], None if some.molecules is None else some.molecules.subset([place]))
         for place in range(len(places))
     ]
     if some.molecules is not None:

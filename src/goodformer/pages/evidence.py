@@ -48,8 +48,8 @@ DIGITS = 5
 
 
 @dataclass(frozen=True)
-class Part:
-    """Labelled graphs of one part of a split.
+class GraphRows:
+    """Graphs with the rows that they come from, such as one part of a split.
 
     Attributes:
         graphs: The graphs with ``y``.
@@ -63,12 +63,12 @@ class Part:
     molecules: Parsed | None = None
     groups: Sequence[str] | None = None
 
-    def subset(self, places: Sequence[int]) -> Part:
+    def subset(self, places: Sequence[int]) -> GraphRows:
         """Return some of the graphs."""
         molecules = None if self.molecules is None else self.molecules.subset(places)
         groups = None if self.groups is None else [self.groups[place] for place in places]
         graphs = self.graphs.subset(torch.tensor(list(places)))
-        return Part(graphs, [self.rows[place] for place in places], molecules, groups)
+        return GraphRows(graphs, [self.rows[place] for place in places], molecules, groups)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Seen:
         bits: Fingerprints of molecules (G, F), or None.
     """
 
-    part: Part
+    part: GraphRows
     answer: Predictions
     y: Array
     described: dict[str, Array]
@@ -92,7 +92,7 @@ class Seen:
 
 def gather(
     model: FittedModel,
-    parts: Mapping[str, Part],
+    parts: Mapping[str, GraphRows],
     about: Mapping[str, Any],
     others: Mapping[str, Mapping[str, Array]] | None = None,
     seed: int = 0,
@@ -170,7 +170,7 @@ def gather(
     }
 
 
-def look(model: FittedModel, part: Part) -> Seen:
+def look(model: FittedModel, part: GraphRows) -> Seen:
     """Predict and describe the rows of a part."""
     y = part.graphs.graph["y"].double()
     bits = None if part.molecules is None else part.molecules.fingerprints()
@@ -180,12 +180,12 @@ def look(model: FittedModel, part: Part) -> Seen:
     )
 
 
-def describe(model: FittedModel, part: Part) -> dict[str, Array]:
+def describe(model: FittedModel, part: GraphRows) -> dict[str, Array]:
     """Return properties of each row by name: of molecules those that chemists use, of other graphs their shape."""
     return named(part.graphs, model.features) if part.molecules is None else part.molecules.descriptors()
 
 
-def simple_table(part: Part, model: FittedModel) -> Array:
+def simple_table(part: GraphRows, model: FittedModel) -> Array:
     """Return size, degrees and mean features of each row (G, F), which tell parts apart in `goodformer split`, too."""
     return np.concatenate([structure(part.graphs), contents(part.graphs, model.features)], 1)
 
@@ -210,7 +210,7 @@ def apart(
     return {"auroc": known["auroc"], "nearest": known["nearest_mean"] if one.bits is not None else mean}
 
 
-def training_groups(parts: Mapping[str, Part]) -> dict[str, int]:
+def training_groups(parts: Mapping[str, GraphRows]) -> dict[str, int]:
     """Return how many training rows each group of a held-out part has; also those that are not sampled."""
     counts = Counter(parts["train"].groups or ())
     held = {group for name, part in parts.items() if name != "train" for group in part.groups or ()}
@@ -395,7 +395,7 @@ def at(table: Mapping[str, Any], place: int) -> dict[str, Any]:
     return {**one, "p": [[kind[place] for kind in target] for target in table["p"]]}
 
 
-def explained(model: FittedModel, parts: Sequence[Part], measure: bool = False) -> list[dict[str, Any]]:
+def explained(model: FittedModel, parts: Sequence[GraphRows], measure: bool = False) -> list[dict[str, Any]]:
     """Return what is needed to draw rows with their edge scores.
 
     Molecules known as text are read again, so that atoms are numbered as in the text that is drawn.

@@ -27,7 +27,7 @@ from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, describe_refit
 from goodformer.pages import PAGE, charts, evidence, groups, page, statistics
 from goodformer.pages.charts import Series
-from goodformer.pages.evidence import Part
+from goodformer.pages.evidence import GraphRows
 from goodformer.pages.groups import SCAFFOLD
 from goodformer.pages.page import PART_COLOURS, figure
 from goodformer.spec import SPLIT_NAMES, split_names
@@ -66,7 +66,7 @@ def fit_page(
     for name, places in places_of(table.split, table.collection, table.labels.y).items():
         own = table.collection.subset(places)
         rows = [table.rows.place(int(row)) for row in own.rows]
-        parts[name] = Part(splits[name], rows, own.molecules, groups_of(own, table.split))
+        parts[name] = GraphRows(splits[name], rows, own.molecules, groups_of(own, table.split))
     logits = {name: found for name, one in others.items() if (found := evidence.kept_logits(one))}
     taught_by = (run.summary or {}).get("cross_fitted")
     crossed = {name: one for name, one in evidence.kept_logits(run).items() if name == taught_by}
@@ -106,7 +106,7 @@ def run_page(run: Run, out: Path | None = None, weights: str = "best", overwrite
     model, bench = FittedModel.of_run(run, weights), load_benchmark(**run.config.dataset)
     model.fit_uncertainty(bench.splits["train"], bench.splits["id_val"])
     parts = {
-        name: Part(
+        name: GraphRows(
             graphs,
             [f"{SPLIT_NAMES[name]} {place}" for place in range(len(graphs))],
             groups=[domain_name(bench, domain) for domain in domains_of(graphs).tolist()],

@@ -18,7 +18,7 @@ from goodformer.errors import InputError
 from goodformer.explain.explanation import Explanation, explain
 from goodformer.explain.fidelity import is_marked
 from goodformer.fitted import FittedModel, Predictions
-from goodformer.serve.rows import Rows
+from goodformer.serve.rows import RequestRows
 
 
 class Job(ABC):
@@ -40,7 +40,7 @@ class Job(ABC):
     together: ClassVar[bool]
     """Whether jobs of one kind share a model call."""
 
-    def __init__(self, name: str, model: FittedModel, rows: Rows, level: float | None = None) -> None:
+    def __init__(self, name: str, model: FittedModel, rows: RequestRows, level: float | None = None) -> None:
         self.name, self.model, self.rows, self.level = name, model, rows, level
         self.done: Future[dict[str, Any]] = Future()
         self.block: Block | None = None
@@ -162,7 +162,7 @@ class Explanations(Job):
 
     size, together = 8, False
 
-    def __init__(self, name: str, model: FittedModel, rows: Rows, k: int | None = None) -> None:
+    def __init__(self, name: str, model: FittedModel, rows: RequestRows, k: int | None = None) -> None:
         super().__init__(name, model, rows)
         self.k = k
         self._graphs: list[dict[str, Any]] = []

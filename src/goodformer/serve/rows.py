@@ -40,7 +40,7 @@ LINES, HEAD = 10, 1000
 """Lines of an SDF record per atom, and in addition."""
 
 
-class Rows:
+class RequestRows:
     """Rows of one request, read block by block.
 
     Args:

@@ -15,7 +15,7 @@ from goodformer.serve.guard import Receive, Refused
 from goodformer.serve.jobs import Job
 from goodformer.serve.limits import Limits
 from goodformer.serve.metrics import Metrics
-from goodformer.serve.rows import FORM_OF, FORMS, Rows, check_rows, recognised
+from goodformer.serve.rows import FORM_OF, FORMS, RequestRows, check_rows, recognised
 from goodformer.serve.schema import RowsBody
 from goodformer.serve.worker import Busy, Worker
 
@@ -48,7 +48,7 @@ class Service:
             raise Refused(404, str(unknown("model", name, self.models)))
         return name, self.models[name]
 
-    def rows(self, model: FittedModel, body: bytes, kind: str, form: str | None, smiles: str | None) -> Rows:
+    def rows(self, model: FittedModel, body: bytes, kind: str, form: str | None, smiles: str | None) -> RequestRows:
         """Return the rows of a request.
 
         Args:
@@ -63,7 +63,7 @@ class Service:
         kind = kind.partition(";")[0].strip().lower()
         if kind != JSON:
             form = form or FORM_OF.get(kind) or recognised(body, self._columns(smiles))
-            return Rows(model, body, self.limits, form, smiles)
+            return RequestRows(model, body, self.limits, form, smiles)
         try:
             given = RowsBody.model_validate_json(body)
         except ValidationError as error:
@@ -75,9 +75,9 @@ class Service:
             raise InputError(f"the request needs either smiles or graphs; send {EXAMPLE}.")
         if given.smiles is not None:
             check_rows(len(given.smiles), self.limits)
-            return Rows(model, given.smiles, self.limits)
+            return RequestRows(model, given.smiles, self.limits)
         lines = "\n".join(map(json.dumps, given.graphs or ()))
-        return Rows(model, lines.encode(), self.limits, "jsonl", smiles)
+        return RequestRows(model, lines.encode(), self.limits, "jsonl", smiles)
 
     def _columns(self, smiles: str | None) -> set[str]:
         """Return the SMILES columns that a table may have; those of all models, which read one text in one format."""

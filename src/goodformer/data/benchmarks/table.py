@@ -117,7 +117,7 @@ def table(
 
 
 @dataclass(frozen=True)
-class Rows:
+class FileRows:
     """The rows of a file, or of several files one after the other.
 
     Attributes:
@@ -186,7 +186,7 @@ def read_rows(
     val: str | Path | None = None,
     test: str | Path | None = None,
     standardise: str = "none",
-) -> Rows:
+) -> FileRows:
     """Read a file, and further files whose rows are OOD validation and OOD test.
 
     Args:
@@ -215,7 +215,7 @@ def read_rows(
         rejected = tuple(replace(one, row=one.row + start) for one in collection.rejected)
         parts.append(replace(collection, rows=collection.rows + start, rejected=rejected))
         start += collection.count
-    return Rows(files, tuple(one.count for one in parts), joined(parts), columns)
+    return FileRows(files, tuple(one.count for one in parts), joined(parts), columns)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class LabelledFile:
         standardise: How molecules were standardised.
     """
 
-    rows: Rows
+    rows: FileRows
     smiles: str
     labels: Labels
     split: Split

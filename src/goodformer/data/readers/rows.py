@@ -398,7 +398,7 @@ class _Format(Protocol):
     def close(self) -> None: ...
 
 
-class Rows(_Format, Protocol):
+class AppendableFormat(_Format, Protocol):
     """Writes blocks of columns into a file that can be continued."""
 
     def position(self) -> int:
@@ -410,7 +410,7 @@ APPENDED = (*DELIMITERS, ".jsonl")
 """Formats whose files can be continued."""
 
 
-def appended(path: Path, columns: list[str], suffix: str, at: int = 0) -> Rows:
+def appended(path: Path, columns: list[str], suffix: str, at: int = 0) -> AppendableFormat:
     """Open a file of rows, and continue it after byte ``at``; formats that cannot be continued become JSON lines."""
     if suffix in DELIMITERS:
         return _TextFormat(path, columns, suffix, at)
