@@ -17,7 +17,6 @@ import torch
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import Benchmark
 from goodformer.engine import loop
-from goodformer.engine.loop import evaluated_graphs
 from goodformer.engine.run import build_method, train
 from goodformer.engine.store import STATE, Run
 from goodformer.engine.training import Training, TrainingDiverged
@@ -295,10 +294,10 @@ def test_a_missing_gpu_is_an_input_error(tmp_path: Path) -> None:
 def test_the_training_sample_is_fixed_and_limited(tmp_path: Path, benchmark: Benchmark) -> None:
     config = tiny_config(training={"train_eval_graphs": 50})
     training = Training(config, benchmark, *build_method(config, benchmark), tmp_path)
-    sample = evaluated_graphs(training, "train")
+    sample = training.evaluated_graphs("train")
     assert len(sample.unique()) == 50
-    assert torch.equal(sample, evaluated_graphs(training, "train"))
-    assert len(evaluated_graphs(training, "test")) == 20
+    assert torch.equal(sample, training.evaluated_graphs("train"))
+    assert len(training.evaluated_graphs("test")) == 20
 
 
 def test_loss_terms_are_means_over_graphs() -> None:

@@ -21,11 +21,10 @@ from torch import Tensor, nn
 
 from goodformer.config.run import Hardware
 from goodformer.engine.batches import EpochBatches
-from goodformer.engine.evaluate import Metrics, collect, measure
 from goodformer.engine.memory import keep_freed_memory
-from goodformer.engine.processes import run_processes
+from goodformer.engine.processes import gather, run_processes
 from goodformer.engine.progress import Progress, TensorBoard
-from goodformer.engine.seeds import derive_seed, set_seed
+from goodformer.engine.seeds import set_seed
 from goodformer.engine.teacher import TAUGHT
 from goodformer.engine.training import Training, TrainingDiverged
 from goodformer.errors import InputError
@@ -108,7 +107,7 @@ def train_epochs(state: Training, hardware: Hardware) -> None:
             record = {
                 "epoch": state.epoch + 1,
                 "loss": loss,
-                **evaluate_splits(state, rank, world),
+                **state.evaluate(rank, world),
                 "learning_rate": state.learning_rate,
                 "seconds": round(seconds, 3),
                 "processor_seconds": round(sum(used for _, used in shares), 3),
@@ -167,16 +166,6 @@ def train_epoch(
     return meter
 
 
-def evaluate_splits(state: Training, rank: int, world: int) -> dict[str, Metrics]:
-    """Evaluate the watched splits with the averaged weights; each process predicts its share of the graphs."""
-    method, records = cast(Method, state.average.module), {}
-    for split in state.watched:
-        graphs, share = state.benchmark.splits[split], evaluated_graphs(state, split)[rank::world]
-        outputs = collect(method, graphs, state.config.training.eval_batch_size, share)
-        records[split] = measure(state.benchmark.task, gather(outputs))
-    return records
-
-
 def share_state(state: Training) -> None:
     """Give the saved state of the first process to all others, whose machines need not share its disk."""
     ids = gather(state.config.id)
@@ -195,15 +184,6 @@ def merge_flags(module: nn.Module) -> None:
         flags = buffer.to(torch.uint8)
         dist.all_reduce(flags, dist.ReduceOp.MAX)
         buffer.copy_(flags)
-
-
-def gather(value: Any) -> list[Any]:
-    """Return one object of every process, in the order of their ranks."""
-    if not dist.is_initialized():
-        return [value]
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
 
 
 def check_terms(terms: Any, method: Method) -> None:
@@ -233,16 +213,6 @@ def check_finite(loss: Mapping[str, float], epoch: int, edges: int = 1) -> None:
             f"{named} became NaN or infinite in epoch {epoch + 1}; lower training.learning_rate or set "
             f"training.clip_norm.{' Earlier epochs are kept.' if epoch else ''}"
         )
-
-
-def evaluated_graphs(state: Training, split: str) -> Tensor:
-    """Return the positions of the graphs that are evaluated: all, or a fixed sample of the training graphs."""
-    size = len(state.benchmark.splits[split])
-    limit = state.config.training.train_eval_graphs if split == "train" else size
-    if size <= limit:
-        return torch.arange(size)
-    generator = torch.Generator().manual_seed(derive_seed(state.config.seed, "sample"))
-    return torch.randperm(size, generator=generator)[:limit].sort().values
 
 
 class LossMeter:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
+import torch.distributed as dist
+
 from goodformer.errors import InputError
 
 PORT = "29500"
@@ -125,3 +127,12 @@ def _end_with_parent() -> None:
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])
     os._exit(1)
+
+
+def gather(value: Any) -> list[Any]:
+    """Return one object of every process, in the order of their ranks."""
+    if not dist.is_initialized():
+        return [value]
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values

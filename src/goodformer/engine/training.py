@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 
 from goodformer import files
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.average import WeightAverage
+from goodformer.engine.evaluate import Metrics, collect, measure
+from goodformer.engine.processes import gather
 from goodformer.engine.progress import Progress
 from goodformer.engine.record import peak_memory_mb
 from goodformer.engine.seeds import derive_seed, set_seed
@@ -159,8 +162,6 @@ class Training:
 
     def fit_at_once(self, hardware: Hardware) -> None:
         """Fit a method that needs no gradients, evaluate it, and save it as the only epoch of the run."""
-        from goodformer.engine.loop import evaluate_splits  # Lightning takes a second to import
-
         training, graphs = self.config.training, self.benchmark.splits["train"]
         self.average, self.saved = WeightAverage(self.method, "none"), {}
         self.clock, processor_start = time.perf_counter(), time.process_time()
@@ -169,7 +170,7 @@ class Training:
         with Progress(self, 1, shown=hardware.progress) as progress:
             self.method.fit(batches, derive_seed(self.config.seed, "fit"), hardware.threads)
             seconds, used = time.perf_counter() - self.clock, time.process_time() - processor_start
-            found = evaluate_splits(self, 0, 1)
+            found = self.evaluate()
             record = {
                 "epoch": 1,
                 "loss": {"total": found["train"]["loss"]},
@@ -181,6 +182,24 @@ class Training:
             self.epochs.append(record)
             self.save()
             progress.after_epoch(record)
+
+    def evaluate(self, rank: int = 0, world: int = 1) -> dict[str, Metrics]:
+        """Evaluate the watched splits with the averaged weights; each process predicts its share of the graphs."""
+        method, size, found = cast(Method, self.average.module), self.config.training.eval_batch_size, {}
+        for split in self.watched:
+            share = self.evaluated_graphs(split)[rank::world]
+            outputs = collect(method, self.benchmark.splits[split], size, share)
+            found[split] = measure(self.benchmark.task, gather(outputs))
+        return found
+
+    def evaluated_graphs(self, split: str) -> Tensor:
+        """Return the positions of the graphs that are evaluated: all, or a fixed sample of the training graphs."""
+        size = len(self.benchmark.splits[split])
+        limit = self.config.training.train_eval_graphs if split == "train" else size
+        if size <= limit:
+            return torch.arange(size)
+        generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "sample"))
+        return torch.randperm(size, generator=generator)[:limit].sort().values
 
     def save(self) -> None:
         """Save the state after an epoch, and its weights where it is the best so far."""
