@@ -12,6 +12,7 @@ from goodformer.errors import InputError
 from goodformer.report import artefacts
 from goodformer.report import reproduce as shown
 from goodformer.report.artefacts import REFERENCE, Artefact, TablePlan
+from goodformer.report.records import with_times
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,5 +116,5 @@ def reproduce(
             shown.export(plans, folder, export, measured)
     chosen = {"--budget": budget, "--seeds": seeds, "--dataset": dataset, "--methods": methods}
     words = [str(word) for option, value in chosen.items() if value is not None for word in (option, value)]
-    report = shown.report(one, plans, shown.with_times(known, measured), words, folder)
+    report = shown.report(one, plans, with_times(known, measured), words, folder)
     return Reproduced(one, plans, report, folder, failures)

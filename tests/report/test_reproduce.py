@@ -25,9 +25,9 @@ from goodformer.report.artefacts import (
     compared,
     narrowed,
 )
-from goodformer.report.metrics import INFERENCE, METRICS
+from goodformer.report.metrics import METRICS
 from goodformer.report.pace import Paces
-from goodformer.report.records import read_records
+from goodformer.report.records import INFERENCE, read_records
 from goodformer.report.rows import row
 
 COMPONENT_PRESETS = ("without-temperature", "without-interventions", "without-encoder", "entropy-loss")

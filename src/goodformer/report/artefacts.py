@@ -12,7 +12,8 @@ from goodformer.config.presets import check_budget, presets
 from goodformer.config.run import RunConfig
 from goodformer.errors import InputError, unknown
 from goodformer.report.compare import BUDGET, Comparison
-from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, TEST_GRAPHS, TRAINING_GRAPHS
+from goodformer.report.metrics import METRICS, SELECTION_NAMES, TEST_GRAPHS, TRAINING_GRAPHS
+from goodformer.report.records import INFERENCE
 from goodformer.report.rows import ALL, Row
 from goodformer.report.rows import rows as named_rows
 

@@ -8,12 +8,10 @@ from functools import partial
 from typing import Any
 
 from goodformer.report import paper
-from goodformer.report.records import Mean, Record, mean_of
+from goodformer.report.records import INFERENCE, Mean, Record, mean_of
 from goodformer.report.table import Cell
 from goodformer.spec import SPLIT_NAMES, percent
 
-INFERENCE = "inference"
-"""Kind of the records of inference times, and the metric they contain."""
 TRAINING_GRAPHS, TEST_GRAPHS = 18_000, 3_000
 """Seconds are scaled to this many graphs: the training and the OOD test graphs of GOOD-Motif."""
 SELECTION_NAMES = {"ood_val": SPLIT_NAMES["val"], "id_val": SPLIT_NAMES["id_val"], "last": "last epoch"}

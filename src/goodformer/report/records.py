@@ -18,6 +18,8 @@ from goodformer.errors import InputError
 
 Record = Mapping[str, Any]
 """The summary of one run, as ``summary.json`` and ``results/*.jsonl`` hold it."""
+INFERENCE = "inference"
+"""Kind of the records of inference times, and the metric they contain."""
 ADVICE = "give a file with one JSON object per line, as goodformer runs export -o FILE writes it"
 
 
@@ -95,6 +97,20 @@ def known_records(
         }
         found |= {one.id: alike[one.result_id] for one in lacking if one.result_id in alike}
     return found
+
+
+def timed_records(
+    sources: Sequence[Path], configs: Iterable[RunConfig] = (), root: Path | None = None
+) -> dict[str, Record]:
+    """Return the records of `known_records` with inference times."""
+    times = (line for source in sources for _, line in read_lines(source) if line.get("kind") == INFERENCE)
+    return with_times(known_records(sources, configs, root), times)
+
+
+def with_times(found: Mapping[str, Record], times: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
+    """Return the records with records of inference times added to them."""
+    more = {RunConfig.from_dict(line["config"]).id: line for line in times}
+    return {**found, **{key: {**found.get(key, {}), INFERENCE: line} for key, line in more.items()}}
 
 
 def records_of(configs: Sequence[RunConfig], root: Path, sources: Sequence[Path] = ()) -> dict[str, Record]:

@@ -16,11 +16,10 @@ from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.data.readers.values import counted
 from goodformer.engine.store import Run, export_results, merge_lines
 from goodformer.errors import InputError
-from goodformer.report import headline, records, verdict_page
+from goodformer.report import headline, verdict_page
 from goodformer.report.artefacts import ARTEFACTS, FULL, REFERENCE, Artefact, Column, Contrast, TablePlan
 from goodformer.report.compare import Comparison, chance_of, given
 from goodformer.report.metrics import (
-    INFERENCE,
     METRICS,
     SELECTION_NAMES,
     Metric,
@@ -31,7 +30,16 @@ from goodformer.report.metrics import (
 )
 from goodformer.report.pace import Paces, duration
 from goodformer.report.paper import is_whole_table
-from goodformer.report.records import Mean, Record, SeedDifference, finished, read_lines, seed_difference, welch
+from goodformer.report.records import (
+    INFERENCE,
+    Mean,
+    Record,
+    SeedDifference,
+    finished,
+    seed_difference,
+    timed_records,
+    welch,
+)
 from goodformer.report.rows import ALL, PAPER, THEIRS, VERSIONS, Row
 from goodformer.report.table import ABSENT, NOT_RUN, Cell, Table, insert, ranked
 
@@ -43,15 +51,7 @@ SURE = 1.96
 
 def known_records(plans: Iterable[TablePlan], sources: Sequence[Path], root: Path | None = None) -> dict[str, Record]:
     """Return all records by id, from files of records and from run folders, which win, with inference times."""
-    found = records.known_records(sources, configs_of(plans).values(), root)
-    times = (line for source in sources for _, line in read_lines(source) if line.get("kind") == INFERENCE)
-    return with_times(found, times)
-
-
-def with_times(found: Mapping[str, Record], times: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
-    """Return the records with records of inference times added to them."""
-    more = {RunConfig.from_dict(line["config"]).id: line for line in times}
-    return {**found, **{key: {**found.get(key, {}), INFERENCE: line} for key, line in more.items()}}
+    return timed_records(sources, configs_of(plans).values(), root)
 
 
 def configs_of(plans: Iterable[TablePlan]) -> dict[str, RunConfig]:

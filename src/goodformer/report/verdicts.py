@@ -30,9 +30,9 @@ from goodformer.report.artefacts import (
     compared,
 )
 from goodformer.report.compare import Comparison
-from goodformer.report.metrics import INFERENCE, METRICS, SELECTION_NAMES, by_rule
+from goodformer.report.metrics import METRICS, SELECTION_NAMES, by_rule
 from goodformer.report.paper import read_list
-from goodformer.report.records import Interval, Mean, Record, welch
+from goodformer.report.records import INFERENCE, Interval, Mean, Record, timed_records, welch
 from goodformer.report.rows import GOODFORMER, PAPER
 from goodformer.report.table import ABSENT, NOT_RUN, Cell
 
@@ -118,7 +118,6 @@ class Evidence:
     @classmethod
     def read(cls, sources: Sequence[Path]) -> Evidence:
         """Read files and folders of records; ``theory.json`` is in such a folder and ``benchmarks`` beside it."""
-        from goodformer.report.reproduce import known_records
 
         def first(paths: Iterator[Path]) -> Mapping[str, Any] | None:
             found: Mapping[str, Any] | None = next((files.read_json(path) for path in paths if path.is_file()), None)
@@ -126,7 +125,7 @@ class Evidence:
 
         theory = first(source / "theory.json" for source in sources)
         speed = first(source.resolve().parent / "benchmarks" / "latest.json" for source in sources)
-        return cls(known_records([], sources), theory, speed)
+        return cls(timed_records(sources), theory, speed)
 
 
 @dataclass(frozen=True)
