@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from goodformer.apply.fit import enough_training
+from goodformer.apply.fit import coverage_note, enough_training
 from goodformer.config.presets import configure
 
 TABLE = {"name": "good-motif"}
@@ -44,3 +44,13 @@ def test_a_preset_names_its_steps_also_for_presets_that_change_it(
 
 def test_epochs_of_the_user_leave_the_preset_alone() -> None:
     assert enough_training(range(249), configure(TABLE), {"training.epochs"}) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "warned"), [(0.65, 40, True), (0.85, 40, False), (0.85, 800, True), (0.95, 800, False)]
+)
+def test_intervals_that_hold_too_little_are_pointed_out(share: float, rows: int, warned: bool) -> None:
+    covered = {"level": 0.9, "splits": {"id_test": {"coverage": share, "width": 1.0}}, "widths": ""}
+    report = {"coverage": covered, "counts": {"id_test": rows}, "split": "scaffold", "given": []}
+    assert bool(coverage_note(report)) == warned
+    assert not coverage_note({**report, "coverage": {**covered, "splits": {}}})

@@ -40,7 +40,7 @@ from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.methods.members import BLEND
 from goodformer.pages import EVIDENCE, PAGE, attempted
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import SPLIT_NAMES, split_names
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.intervals import LEVEL
@@ -62,6 +62,8 @@ with a nitro group (``molecule-rules``) for a network that ended after 40 perfec
 38 after 200; for the blend it was 44 each time."""
 LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
+CHANCE = 0.01
+"""Probability below which too few values inside intervals are no accident."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
@@ -239,7 +241,11 @@ def fit_file(
             "calibration": calibration_on_test(fitted, run),
             "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
         }
-        report["notes"] = [note for note in (*warned, *notes_on(fitted, source.path), verdict(report)) if note]
+        report["notes"] = [
+            *warned,
+            *notes_on(fitted, source.path),
+            *filter(None, (coverage_note(report), verdict(report))),
+        ]
         files.write_json(new / REPORT, report)
         files.write_text(new / CARD, card(report))
         replace(table.split, keys=row_keys(collection)).save(new / SPLIT)
@@ -327,6 +333,23 @@ def interval_coverage(fitted: FittedModel, benchmark: Benchmark) -> dict[str, An
         "splits": fitted.coverage(benchmark.splits) if measured else {},
         "widths": known.difficulty.sentence if measured and known else "",
     }
+
+
+def coverage_note(report: Mapping[str, Any]) -> str:
+    """Return a warning if intervals hold fewer values of ID test than they should, more than chance explains."""
+    found, rows = report["coverage"]["splits"].get("id_test", {}).get("coverage"), report["counts"]["id_test"]
+    if found is None:
+        return ""
+    from scipy.stats import binom
+
+    level = report["coverage"]["level"]
+    if binom.cdf(round(found * rows), rows, level) >= CHANCE:
+        return ""
+    name = split_names(report["split"], report["given"])["id_test"]
+    return (
+        f"intervals are too narrow: those of level {level:.0%} hold {found:.0%} of the values of {name} "
+        f"({counted(rows, 'row')}); the rows that they were fitted to are easier."
+    )
 
 
 def calibration_on_test(fitted: FittedModel, run: Run) -> dict[str, Any]:
