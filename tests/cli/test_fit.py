@@ -416,10 +416,13 @@ def test_the_card_names_baselines_and_members() -> None:
         "distance": {}, "method": "blend", "model": "goodformer", "metric": "rocauc", "selection": "ood_val",
         "selected_epoch": 1, "epochs": 1, "splits": splits, "seed": 3, "run": "r", "notes": ["val has only 2 rows."],
         "baseline": {"best": "forest", "rows": {"forest": {"splits": {**splits, "test": {"rocauc": 0.25}}}}},
-        "members": [{"method": "erm", "seed": 3, "weight": 0.25}],
+        "members": [
+            {"method": "erm", "seed": 3, "weight": 0.25, "temperature": 1.5},
+            {"method": "linear", "seed": 4, "weight": 0.75, "temperature": 1.0},
+        ],
     }  # fmt: skip
     text = card(report)
     assert "| OOD test | 2 | 0.750 | 0.250 | testing only |" in text
-    assert "erm seed 3 (0.25)" in text
+    assert "erm seed 3 (weight 0.25, temperature 1.50), linear seed 4 (weight 0.75, temperature 1.00)" in text
     assert "Val has only 2 rows." in text
     assert "## Calibration" not in text
