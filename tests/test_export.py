@@ -160,12 +160,18 @@ def test_a_folder_to_share_answers_the_same_and_holds_no_row(tmp_path: Path, cap
     assert torch.equal(without.predict(new).probabilities, with_rows.predict(new).probabilities)
     assert with_rows.uncertainty is not None
     assert without.uncertainty is not None
-    assert "bits" in with_rows.uncertainty.state
-    assert "bits" not in without.uncertainty.state
+    assert "having" in with_rows.uncertainty.state
+    assert "having" not in without.uncertainty.state
+    again = without.without_data()
+    assert again.uncertainty is not None
+    assert again.uncertainty.notes == without.uncertainty.notes
     odd = ["CC[Au]", "C" * 400, smiles[0], "O=C1NC(=O)c2ccccc12"]
     assert with_rows.predict(odd).outside.tolist() == [True, True, False, True]
     assert without.predict(odd).outside is None
     assert without.predict(odd).domain_score is None
+    assert cli.run(["predict", str(shared), str(data), "-o", str(tmp_path / "parts") + "/", "--quiet"]) == 0
+    with pytest.raises(InputError, match="no domain score"):
+        GraphClassifier.load(shared).domain_score(odd)
     assert without.classes == with_rows.classes
 
     capfd.readouterr()

@@ -178,15 +178,17 @@ class GraphEstimator(BaseEstimator):
 
     def domain_score(self, X: Sequence[Any]) -> Array:
         """Return how unlike the training graphs inputs are (B,): the share of reference graphs less unusual."""
-        scores = self._predictions(X).domain_score
-        assert scores is not None
-        return scores.double().numpy()
+        return self._known_domain(self._predictions(X).domain_score).double().numpy()
 
     def outside(self, X: Sequence[Any]) -> Array:
         """Return whether inputs lie outside the domain of the training graphs (B,)."""
-        flags = self._predictions(X).outside
-        assert flags is not None
-        return flags.numpy()
+        return self._known_domain(self._predictions(X).outside).numpy()
+
+    def _known_domain(self, found: torch.Tensor | None) -> torch.Tensor:
+        """Return what a model says of its domain; raise an error if it knows none."""
+        if found is None:
+            raise InputError("this copy of a model has no domain score; use the model that it was exported from.")
+        return found
 
     def spread(self, X: Sequence[Any]) -> Array:
         """Return the standard deviation of the members' probabilities or values (B,); zero if there is one member."""

@@ -99,7 +99,7 @@ def holder(path: Path) -> str | None:
             return None
     except Timeout:
         return _words(path)
-    except OSError:  # removed meanwhile, or not writable: who wants to hold it will find out
+    except FileNotFoundError:  # removed meanwhile
         return None
 
 

@@ -30,7 +30,7 @@ from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import REGRESSION, Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
 from goodformer.uncertainty.domain import DOMAIN_SCORES, INSIDE, default_score
-from goodformer.uncertainty.observe import observe, observe_batch, sample
+from goodformer.uncertainty.observe import FINGERPRINTED, observe, observe_batch, sample
 from goodformer.uncertainty.training_rows import (
     TRAINING,
     Neighbour,
@@ -268,9 +268,10 @@ class FittedModel:
         return meaning | ({} if self.training is None else {"training": self.training.save(folder)})
 
     def without_data(self) -> FittedModel:
-        """Return this model without its training rows and without the name of its data file; it predicts the same.
+        """Return this model without its training rows and without the name of its data file.
 
-        Of domain scores, `Uncertainty.without_rows` says what is left.
+        It predicts the same probabilities or values. Of domain score and intervals, `Uncertainty.without_rows` says
+        what is left.
         """
         bare = copy(self)
         bare.training = None
@@ -425,7 +426,7 @@ class FittedModel:
         check_name("domain score", chosen, DOMAIN_SCORES)
         needed = DOMAIN_SCORES[chosen].encodings
         every = train if isinstance(train, GraphSet) else self._set_of(train)
-        known = self.encoded(every, needed) if needed else self.prepare(sample(every))
+        known = self.encoded(sample(every, FINGERPRINTED), needed) if needed else self.prepare(sample(every))
         ready = self.prepare(id_val, needed)
         self.uncertainty = Uncertainty.fit(self.method, known, ready, chosen, alpha).within(every)
         return self

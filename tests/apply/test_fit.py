@@ -51,6 +51,6 @@ def test_epochs_of_the_user_leave_the_preset_alone() -> None:
 )
 def test_intervals_that_hold_too_little_are_pointed_out(share: float, rows: int, warned: bool) -> None:
     covered = {"level": 0.9, "splits": {"id_test": {"coverage": share, "width": 1.0}}, "widths": ""}
-    report = {"coverage": covered, "counts": {"id_test": rows}, "split": "scaffold", "given": []}
+    report = {"coverage": covered, "counts": {"id_test": rows, "id_val": rows}, "split": "scaffold", "given": []}
     assert bool(coverage_note(report)) == warned
     assert not coverage_note({**report, "coverage": {**covered, "splits": {}}})

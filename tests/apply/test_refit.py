@@ -83,7 +83,7 @@ def test_the_domain_of_molecules_is_that_of_all_rows(tmp_path: Path) -> None:
     report = fit_file(source, tmp_path / "model", Recipe("linear"), runs=tmp_path / "runs", **FAST)
     model = FittedModel.load(tmp_path / "model")
     assert model.uncertainty is not None
-    assert len(model.uncertainty.state["starts"]) - 1 == report["refitted"] == len(smiles) + len(rare)
+    assert int(model.uncertainty.state["having"].max()) + 1 == report["refitted"] == len(smiles) + len(rare)
     answer = model.predict([*smiles, *rare])
     assert answer.outside is not None
     assert answer.similarity is not None
@@ -120,7 +120,7 @@ def test_networks_know_all_rows_if_asked(tmp_path: Path) -> None:
     assert new.uncertainty is not None
     assert old.uncertainty is not None
     assert new.uncertainty.scaling == old.uncertainty.scaling
-    assert len(new.uncertainty.state["starts"]) - 1 == len(new.uncertainty.reference) == report["refitted"]
+    assert int(new.uncertainty.state["having"].max()) + 1 == len(new.uncertainty.reference) == report["refitted"]
     smiles, _ = molecules()
     flagged = new.predict(smiles).outside
     assert flagged is not None

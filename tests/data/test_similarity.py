@@ -14,7 +14,7 @@ def test_the_nearest_of_sparse_fingerprints(cells: int, monkeypatch: pytest.Monk
     some, others = (np.random.default_rng(seed).random((count, 64)) < 0.1 for seed, count in ((0, 20), (1, 30)))
     some[3] = others[4] = False  # two empty ones are equal
     ordered = np.sort(tanimoto(some, others), 1)
-    sparse = [csr_array(one.astype(np.float32)) for one in (some, others)]
+    sparse = [csr_array(one.astype(np.float32)) for one in (some, others.T)]
     assert nearest_tanimoto(*sparse) == pytest.approx(ordered[:, -1])
     assert nearest_tanimoto(*sparse, 2) == pytest.approx(ordered[:, -2])
     assert nearest_tanimoto(*sparse, 99) == pytest.approx(ordered[:, 0])

@@ -16,6 +16,7 @@ import torch
 from rdkit import Chem, DataStructs
 from rdkit.Chem import rdFingerprintGenerator
 from scipy.optimize import brute
+from scipy.sparse import csr_array
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
 from scipy.special import expit, log_softmax, softmax
 from sklearn.covariance import LedoitWolf
@@ -58,7 +59,7 @@ def seen(count: int, seed: int, shift: float = 0.0, width: int = 6) -> observe.S
     signals["entropy_gap"] = torch.zeros(count, dtype=torch.double)
     signals["member_spread"] = torch.from_numpy(draw.random(count))
     figures = torch.from_numpy(draw.normal(size=(count, 5)))
-    bits = torch.from_numpy(draw.random((count, 2048)) < 0.02)
+    bits = csr_array((draw.random((count, 2048)) < 0.02).astype(np.float32))
     return observe.Seen(torch.from_numpy(z), figures, torch.from_numpy(x), signals, torch.from_numpy(y), bits=bits)
 
 
@@ -589,9 +590,9 @@ def test_the_domain_of_molecules_is_the_similarity_to_the_nearest_one() -> None:
 
 
 def test_known_molecules_are_compared_with_the_others() -> None:
-    bits = torch.zeros(3, 2048, dtype=torch.bool)
-    bits[0, :4], bits[1, :3], bits[2, 9:] = True, True, True
-    rows = observe.Seen(torch.zeros(3, 1), torch.zeros(3, 5), bits=bits)
+    bits = np.zeros((3, 2048), dtype=np.float32)
+    bits[0, :4], bits[1, :3], bits[2, 9:] = 1, 1, 1
+    rows = observe.Seen(torch.zeros(3, 1), torch.zeros(3, 5), bits=csr_array(bits))
     state = unusual.learn_similarity(TARGET, rows)
     assert unusual.similarity(TARGET, state, rows).tolist() == [0, 0, 0]
     assert unusual.similarity_among(TARGET, state, rows).tolist() == [0.25, 0.25, 1]

@@ -43,6 +43,7 @@ from goodformer.pages import EVIDENCE, PAGE, attempted
 from goodformer.spec import SPLIT_NAMES, split_names
 from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
+from goodformer.uncertainty.conformal import conformal_rank
 from goodformer.uncertainty.intervals import LEVEL
 from goodformer.uncertainty.training_rows import TRAINING
 
@@ -243,7 +244,7 @@ def fit_file(
         }
         report["notes"] = [
             *warned,
-            *notes_on(fitted, source.path),
+            *notes_on(final, source.path),
             *filter(None, (coverage_note(report), verdict(report))),
         ]
         files.write_json(new / REPORT, report)
@@ -336,19 +337,24 @@ def interval_coverage(fitted: FittedModel, benchmark: Benchmark) -> dict[str, An
 
 
 def coverage_note(report: Mapping[str, Any]) -> str:
-    """Return a warning if intervals hold fewer values of ID test than they should, more than chance explains."""
-    found, rows = report["coverage"]["splits"].get("id_test", {}).get("coverage"), report["counts"]["id_test"]
-    if found is None:
-        return ""
-    from scipy.stats import binom
+    """Return a warning if intervals hold fewer values of ID test than they should, more than chance explains.
 
+    Intervals are fitted to n rows of ID validation. If those of ID test are alike, the share of values that they hold
+    has a beta distribution, so the number of values inside is beta-binomial.
+    """
+    found = report["coverage"]["splits"].get("id_test", {}).get("coverage")
+    rows, fitted_to = (report["counts"][split] for split in ("id_test", "id_val"))
     level = report["coverage"]["level"]
-    if binom.cdf(round(found * rows), rows, level) >= CHANCE:
+    if found is None or (rank := conformal_rank(fitted_to, level)) > fitted_to:
         return ""
-    name = split_names(report["split"], report["given"])["id_test"]
+    from scipy.stats import betabinom
+
+    if betabinom.cdf(round(found * rows), rows, rank, fitted_to + 1 - rank) >= CHANCE:
+        return ""
+    test, val = (split_names(report["split"], report["given"])[split] for split in ("id_test", "id_val"))
     return (
-        f"intervals are too narrow: those of level {level:.0%} hold {found:.0%} of the values of {name} "
-        f"({counted(rows, 'row')}); the rows that they were fitted to are easier."
+        f"intervals are too narrow: those of level {level:.0%} hold {found:.0%} of the values of {test} "
+        f"({counted(rows, 'row')}); {val}, to which they were fitted, may be easier."
     )
 
 

@@ -89,8 +89,10 @@ class Journal(BaseJournalBackend):
     def alive(self, name: str) -> bool:
         """Return whether the process of that name still works on the search; call it while `lock` is held."""
         path = self.path.parent / WORKERS / Path(name).name
-        if files.holder(path) is not None:
-            return True
-        with suppress(OSError):
+        try:
+            if files.holder(path) is not None:
+                return True
             path.unlink(missing_ok=True)
+        except OSError:  # another user's file: perhaps it works
+            return True
         return False

@@ -145,7 +145,7 @@ def predict_parts(
         raise InputError(f"{path} has no rows; give at least one to predict.")
     problems = [problem for number in sorted(done) for problem in done[number]["problems"]][:LISTED]
     unreadable = sum(counts["unreadable"] for counts in done.values())
-    outside = None if model.uncertainty is None else sum(counts["outside"] for counts in done.values())
+    outside = sum(counts["outside"] for counts in done.values()) if model.knows_domain else None
     reason = str(problems[0]["reason"]).rstrip(".") if problems else ""
     seconds = time.perf_counter() - start
     return {

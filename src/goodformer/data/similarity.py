@@ -27,15 +27,17 @@ CELLS = 8_000_000
 
 
 def nearest_tanimoto(some: csr_array, others: csr_array, place: int = 1) -> npt.NDArray[np.floating]:
-    """Return the similarity (Q,) of sparse fingerprints (Q, F) to the nearest of others (T, F), or another place.
+    """Return the similarity (Q,) of sparse fingerprints (Q, F) to the nearest of others (F, T), or another place.
 
-    Place 2 is the second nearest; with fewer others than that, it is the farthest.
+    Others are columns, so that rows of bits list who has them. Place 2 is the second nearest; with fewer others than
+    that, it is the farthest.
     """
-    mine, theirs = (np.diff(one.indptr).astype(np.float32) for one in (some, others))
-    rank = max(others.shape[0] - place, 0)  # among all similarities, in ascending order
-    step, found = max(1, CELLS // max(others.shape[0], 1)), [np.zeros(0, np.float32)]
+    count = others.shape[1]
+    mine, theirs = np.diff(some.indptr).astype(np.float32), np.bincount(others.indices, minlength=count)
+    rank = max(count - place, 0)  # among all similarities, in ascending order
+    step, found = max(1, CELLS // max(count, 1)), [np.zeros(0, np.float32)]
     for start in range(0, some.shape[0], step):
-        shared = (some[start : start + step] @ others.T).toarray()
+        shared = (some[start : start + step] @ others).toarray()
         either = mine[start : start + step, None] + theirs[None] - shared
         alike = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
         found.append(np.partition(alike, rank, 1)[:, rank])

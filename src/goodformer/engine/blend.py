@@ -143,11 +143,13 @@ def copy_member(run: Run, member: Run) -> None:
 
     Nothing happens unless the same commit, packages and machine trained it, which the record of the blend states.
     """
+    here = provenance()
+    if not here["commit"] or here["commit"].endswith("+"):  # unknown, or with changed files, which may change again
+        return
     for place in sorted(run.folder.parent.glob(f"*/{MEMBERS}/{glob.escape(member.folder.name)}/{SUMMARY}")):
         with suppress(InputError):  # the other one is damaged
-            summary, here = Run(place.parent).summary or {}, provenance()
-            known = not (here["commit"] or "").endswith("+")  # changed files may have changed again
-            if known and here.items() <= summary.items() and (content := pack(place.parent)):
+            summary = Run(place.parent).summary or {}
+            if here.items() <= summary.items() and (content := pack(place.parent)):
                 receive(member.folder, content)
                 return
 

@@ -22,8 +22,8 @@ NAMES = {**METRIC_NAMES, "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
 IN_UNITS = ("rmse", "mae")
 """Metrics in the unit of a measured target; smaller is better."""
 RESAMPLES, LEVEL = 500, 0.95
-BLOCK = 250
-"""Resamples that are computed at a time."""
+BLOCK, CELLS = 250, 10_000_000
+"""Resamples that are drawn at a time, and weights of rows in them that are computed with at a time."""
 
 
 def metrics(
@@ -154,13 +154,14 @@ def roc_auc(y: Array, score: Array, counts: Array) -> Floats:
     order = score.argsort(kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf) > 0)  # equal scores share a place
     positive = (y[order] > 0.5).astype(np.float64)
-    for block in range(0, len(counts), BLOCK):
-        weights = counts[block : block + BLOCK, order].astype(np.float64)
+    step = max(1, CELLS // max(counts.shape[1], 1))
+    for block in range(0, len(counts), step):
+        weights = counts[block : block + step, order].astype(np.float64)
         up = np.add.reduceat(weights * positive, starts, axis=1)
         down = np.add.reduceat(weights * (1 - positive), starts, axis=1)
         below = down.cumsum(1) - down / 2
         with np.errstate(invalid="ignore"):
-            found[block : block + BLOCK] = (up * below).sum(1) / (up.sum(1) * down.sum(1))
+            found[block : block + step] = (up * below).sum(1) / (up.sum(1) * down.sum(1))
     return found
 
 

@@ -220,7 +220,9 @@ class Run:
     @property
     def owner(self) -> str | None:
         """The process that trains this run now, in words; None if there is none."""
-        return files.holder(self.folder / LOCK)
+        with suppress(OSError):  # not writable: who wants to train it will find out
+            return files.holder(self.folder / LOCK)
+        return None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

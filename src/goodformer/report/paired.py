@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from goodformer.engine import predictions
-from goodformer.engine.bootstrap import draw
+from goodformer.engine.bootstrap import BLOCK, draw
 from goodformer.engine.predictions import Kept
 from goodformer.engine.store import PREDICTED, PREDICTIONS
 from goodformer.report.records import Record
@@ -34,8 +34,6 @@ Array = npt.NDArray[Any]
 LEVEL, RESAMPLES, SEED = 0.95, 2_000, 20_260
 NOT_KEPT, OTHER_GRAPHS = "not kept", "other test graphs"
 """Why there is no difference: a row has no predictions, or they are of other graphs."""
-BLOCK = 250
-"""Resamples that are computed at a time."""
 CELLS = 4_000_000
 """Pairs of graphs that are compared at a time."""
 

@@ -121,7 +121,8 @@ def _data_set(record: Record) -> tuple[Any, ...]:
 
 def best(records: Sequence[Record]) -> str | None:
     """Return the first score of `rank` that reads the model and that every run has: what the default should be."""
-    return next((row["score"] for row in rank(records) if row["everywhere"] and not row["baseline"]), None)
+    reads = (row["score"] for row in rank(records) if row["everywhere"] and not row["baseline"])
+    return next((score for score in reads if score != OF_MOLECULES), None)
 
 
 def verdict(records: Sequence[Record]) -> str:

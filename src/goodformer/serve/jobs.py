@@ -89,7 +89,7 @@ class Job(ABC):
             "model": self.name,
             "rows": self._count,
             "unreadable": self._unreadable,
-            "outside": None if self.model.uncertainty is None else self._outside,
+            "outside": self._outside if self.model.knows_domain else None,
             "input": list(self._input),
             "answer": names,
             "columns": {name: list(map(_finite, values)) for name, values in {**self._input, **answer}.items()},

@@ -56,7 +56,7 @@ class ModelInfo(BaseModel):
     classes: Annotated[dict[str, list[str]], Field(description="Class names of each target.")]
     molecules: Annotated[bool, Field(description="Whether the model reads molecules.")]
     smiles: Annotated[str | None, Field(description="Column of the SMILES in files.")]
-    domain: Annotated[bool, Field(description="Whether answers are calibrated and have a domain check.")]
+    domain: Annotated[bool, Field(description="Whether answers have a domain check.")]
     notes: Annotated[list[str], Field(description="Limits of the model.")]
 
     @classmethod
@@ -68,7 +68,7 @@ class ModelInfo(BaseModel):
             classes={target: list(names) for target, names in model.classes.items()},
             molecules=model.molecular,
             smiles=model.smiles,
-            domain=model.uncertainty is not None,
+            domain=model.knows_domain,
             notes=list(model.uncertainty.notes) if model.uncertainty else [],
         )
 

@@ -21,7 +21,7 @@ from goodformer.uncertainty.calibration import log_classes
 from goodformer.uncertainty.observe import ENVIRONMENTS, Seen, node_kinds
 
 State = dict[str, Tensor]
-FINGERPRINTS, STARTS, USUAL = "bits", "starts", "usual"
+HAVING, STARTS, ALL_ALIKE = "having", "starts", "all_alike"
 """Parts of the state of `similarity`: the training graphs (`learn_similarity`), or what is left without them."""
 NEIGHBOURS, TWICE = 10, 2.0
 INSIDE, UNUSUAL, LARGER, NEW_KIND = range(4)
@@ -128,14 +128,14 @@ def learn_neighbours(task: Task, seen: Seen) -> State:
 def similarity(task: Task, state: State, seen: Seen, nearest: int = 1) -> Tensor:
     """Return 1 - the Tanimoto similarity of fingerprints to the nearest training graph.
 
-    Without the training graphs (`Uncertainty.without_rows`), all graphs are as unusual as a usual one.
+    Without the training graphs (`Uncertainty.without_rows`), all graphs are equally unusual.
     """
-    if FINGERPRINTS not in state:
-        return state[USUAL].expand(len(seen))
-    bits, starts = (state[name].numpy() for name in (FINGERPRINTS, STARTS))
-    known = csr_array((np.ones(len(bits), np.float32), bits, starts), shape=(len(starts) - 1, BITS))  # (m, BITS)
-    mine = csr_array(_fingerprints(seen).numpy().astype(np.float32))  # (B, BITS)
-    return 1 - torch.from_numpy(nearest_tanimoto(mine, known, nearest)).double()
+    if ALL_ALIKE in state:
+        return state[ALL_ALIKE].expand(len(seen))
+    having, starts = (state[name].numpy() for name in (HAVING, STARTS))
+    shape = (BITS, int(having.max(initial=-1)) + 1)  # every graph has a bit, so the last graph is in the list
+    known = csr_array((np.ones(len(having), np.float32), having, starts), shape=shape)
+    return 1 - torch.from_numpy(nearest_tanimoto(_fingerprints(seen), known, nearest)).double()
 
 
 def similarity_among(task: Task, state: State, seen: Seen) -> Tensor:
@@ -144,10 +144,9 @@ def similarity_among(task: Task, state: State, seen: Seen) -> Tensor:
 
 
 def learn_similarity(task: Task, seen: Seen) -> State:
-    """Return the numbers of the bits that training graphs have, in one list, and where each graph starts (m + 1,)."""
-    graph, bit = _fingerprints(seen).nonzero(as_tuple=True)
-    starts = F.pad(torch.bincount(graph, minlength=len(seen)).cumsum(0), (1, 0))
-    return {FINGERPRINTS: bit.int(), STARTS: starts.int()}
+    """Return which training graphs have each bit, in one list, and where each bit starts in it (BITS + 1,)."""
+    columns = _fingerprints(seen).tocsc()
+    return {name: torch.from_numpy(one).int() for name, one in ((HAVING, columns.indices), (STARTS, columns.indptr))}
 
 
 def from_median(
@@ -209,7 +208,7 @@ def _embedding(seen: Seen) -> Tensor:
     return seen.embedding
 
 
-def _fingerprints(seen: Seen) -> Tensor:
+def _fingerprints(seen: Seen) -> csr_array:
     assert seen.bits is not None, f"observe graphs with the encoding {ENVIRONMENTS}"
     return seen.bits
 
@@ -256,7 +255,7 @@ in the choice.
 def default_score(features: FeatureSpec) -> str:
     """Return the domain score of fitted models: `similarity` for molecules, otherwise `DEFAULT`.
 
-    Embeddings of length 1 say little about molecules of another chemistry, see docs/uncertainty.md.
+    Embeddings of length 1 flag fewer molecules of another chemistry, see docs/uncertainty.md.
     """
     return "similarity" if features == MOLECULE else DEFAULT
 

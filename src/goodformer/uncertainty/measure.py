@@ -15,7 +15,7 @@ from goodformer.engine.weights import load_weights
 from goodformer.spec import SPLITS, Task
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.domain import DEFAULT, DOMAIN_SCORES, available, default_score, detection
-from goodformer.uncertainty.observe import Seen, observe, sample
+from goodformer.uncertainty.observe import FINGERPRINTED, Seen, fingerprinted, observe, sample
 from goodformer.uncertainty.uncertainty import Uncertainty, check_validation
 
 KIND = "sureness"
@@ -52,8 +52,9 @@ def measure_run(
     graphs["train"] = sample(graphs["train"])
     seen = {split: observe(method, graphs[split]) for split in SPLITS if split in graphs}
     if save:
-        fitted = Uncertainty.learn(benchmark.task, seen["train"], seen["id_val"], default, alpha)
-        fitted.within(benchmark.splits["train"]).save(folder, file.sha256)
+        train = benchmark.splits["train"]
+        fitted = Uncertainty.learn(benchmark.task, _learnt(default, seen, train), seen["id_val"], default, alpha)
+        fitted.within(train).save(folder, file.sha256)
     return {
         "kind": KIND,
         **identity(run.config, benchmark),
@@ -78,7 +79,7 @@ def measure(
     With all training graphs, much larger graphs and other kinds of nodes are outside, as in predictions.
     """
     fitted = {
-        name: Uncertainty.learn(task, seen["train"], seen["id_val"], name, alpha)
+        name: Uncertainty.learn(task, _learnt(name, seen, train), seen["id_val"], name, alpha)
         for name in available(seen["id_val"], task)
     }
     if train is not None:
@@ -111,3 +112,10 @@ def measure(
         "conformal": {split: chosen.coverage(part, level) for split, part in labelled.items()},
         "notes": list(chosen.notes),
     }
+
+
+def _learnt(name: str, seen: Mapping[str, Seen], train: GraphSet | None) -> Seen:
+    """Return what a score learns from: a sample of the training graphs, or the fingerprints of all."""
+    if train is None or not DOMAIN_SCORES[name].encodings:
+        return seen["train"]
+    return fingerprinted(sample(train, FINGERPRINTED))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from goodformer.batch import Batch
@@ -15,12 +17,13 @@ from goodformer.engine.evaluate import infer
 from goodformer.engine.seeds import derive_seed
 from goodformer.methods.base import Method, Prediction
 from goodformer.spec import Encoding
-from goodformer.transforms.environments import DROPPED
+from goodformer.transforms.environments import counts
+from goodformer.uncertainty.training_rows import MOST
 
 TRAINING_GRAPHS = 5000
 """Training graphs that a domain score is fitted to at most."""
-FINGERPRINTED = 100_000
-"""The same for a score that compares fingerprints, as many as `goodformer.uncertainty.training_rows` stores."""
+FINGERPRINTED = MOST
+"""The same for a score that compares fingerprints."""
 KINDS = 128
 """Number of kinds of nodes; further codes count as the last kind."""
 ENVIRONMENTS = "environments:2"
@@ -38,7 +41,7 @@ class Seen:
         signals: The method's own signals, each (B,).
         y: Labels, where the graphs carry them.
         kinds: Whether a graph has a node of each kind, (B, KINDS), where nodes have kinds (for molecules: elements).
-        bits: Fingerprints (B, BITS), where the graphs carry `ENVIRONMENTS`.
+        bits: Fingerprints (B, BITS) of zeros and ones, where the graphs carry `ENVIRONMENTS`.
     """
 
     logits: Tensor
@@ -47,7 +50,7 @@ class Seen:
     signals: Mapping[str, Tensor] = field(default_factory=dict)
     y: Tensor | None = None
     kinds: Tensor | None = None
-    bits: Tensor | None = None
+    bits: csr_array | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -61,7 +64,7 @@ class Seen:
             {name: value[rows] for name, value in self.signals.items()},
             None if self.y is None else self.y[rows],
             None if self.kinds is None else self.kinds[rows],
-            None if self.bits is None else self.bits[rows],
+            None if self.bits is None else self.bits[rows.numpy()],
         )
 
 
@@ -83,7 +86,7 @@ def observe(method: Method, graphs: GraphSet, embeds: bool = True, batch_size: i
         {name: torch.cat([part.signals[name] for part in parts]) for name in parts[0].signals},
         joined(part.y for part in parts),
         joined(part.kinds for part in parts),
-        joined(part.bits for part in parts),
+        stacked(part.bits for part in parts),
     )
     return every.take(torch.cat(positions).argsort())
 
@@ -109,24 +112,27 @@ def observe_batch(method: Method, batch: Batch, prediction: Prediction, embeds: 
     )
 
 
-def fingerprints(batch: Batch) -> Tensor | None:
+def fingerprints(batch: Batch) -> csr_array | None:
     """Return which codes of `ENVIRONMENTS`, modulo `BITS`, each graph has, (B, BITS); None if the batch lacks them."""
     name = Encoding.parse(ENVIRONMENTS).attribute
     if name not in batch:
         return None
-    codes = batch[name].cpu()  # (N, R + 1)
-    node, radius = (codes != DROPPED).nonzero(as_tuple=True)
-    found = torch.zeros(batch.num_graphs, BITS, dtype=torch.bool)
-    found[batch.batch.cpu()[node], codes[node, radius] % BITS] = True
+    found = counts(batch[name].cpu(), batch.ptr.cpu(), BITS).astype(np.float32)
+    found.data[:] = 1
     return found
 
 
+def stacked(parts: Iterable[csr_array | None]) -> csr_array | None:
+    """Return the fingerprints of several batches, one after the other."""
+    there = [part for part in parts if part is not None]
+    return vstack(there, format="csr") if there else None
+
+
 def fingerprinted(graphs: GraphSet, batch_size: int = 4096) -> Seen:
-    """Return the fingerprints of graphs that carry `ENVIRONMENTS`, at most `FINGERPRINTED`, without a method."""
-    some = sample(graphs, FINGERPRINTED)
-    parts = [fingerprints(some.batch(chunk)) for chunk in torch.arange(len(some)).split(batch_size)]
-    none = torch.zeros(len(some), 0)
-    return Seen(none, none, bits=torch.cat([part for part in parts if part is not None]))
+    """Return the fingerprints of graphs that carry `ENVIRONMENTS`, without a method."""
+    none = torch.zeros(len(graphs), 0)
+    chunks = torch.arange(len(graphs)).split(batch_size)
+    return Seen(none, none, bits=stacked(fingerprints(graphs.batch(chunk)) for chunk in chunks))
 
 
 def node_kinds(x: Tensor | None, graph: Tensor, graphs: int) -> Tensor | None:

@@ -26,13 +26,13 @@ from goodformer.spec import REGRESSION, Task
 from goodformer.uncertainty.calibration import COLDEST, HOTTEST, Scaling, calibrate, log_classes
 from goodformer.uncertainty.conformal import conformal_rank, conformity, coverage, thresholds
 from goodformer.uncertainty.domain import (
+    ALL_ALIKE,
     DEFAULT,
     DOMAIN_SCORES,
-    FINGERPRINTS,
+    HAVING,
     INSIDE,
     STARTS,
     UNUSUAL,
-    USUAL,
     DomainScore,
     available,
     beyond,
@@ -47,7 +47,7 @@ from goodformer.uncertainty.intervals import (
     interval_coverage,
     ordered_errors,
 )
-from goodformer.uncertainty.observe import Seen, fingerprinted, observe, sample, sampled
+from goodformer.uncertainty.observe import FINGERPRINTED, Seen, fingerprinted, observe, sample, sampled
 
 FORMAT, VERSION = "goodformer-sureness", 1
 DESCRIPTION, TENSORS = DERIVED
@@ -112,14 +112,14 @@ class Uncertainty:
         It then knows no domain (`knows_domain`); intervals whose width follows the domain score are as wide as for the
         most unusual graph of the reference. Scores that compare no fingerprints stay as they are.
         """
-        if not self.encodings:
+        if not self.encodings or not self.knows_domain:
             return self
-        usual = self.reference[-1:]
-        state = {name: value for name, value in self.state.items() if name not in (FINGERPRINTS, STARTS)}
+        farthest = self.reference[-1:]
+        state = {name: value for name, value in self.state.items() if name not in (HAVING, STARTS)}
         notes: tuple[str, ...] = ("this copy has no fingerprints of training molecules, so it has no domain score.",)
         if self.difficulty.by == "domain":
-            notes += ("all its intervals are as wide as for the most unusual validation molecule.",)
-        return replace(self, state={**state, USUAL: usual}, reference=usual, notes=(*self.notes, *notes))
+            notes += ("all its intervals are as wide as for the most unusual known molecule.",)
+        return replace(self, state={**state, ALL_ALIKE: farthest}, reference=farthest, notes=(*self.notes, *notes))
 
     def knowing(self, method: Method, graphs: GraphSet) -> Self:
         """Return the same for a method that was trained again, on these graphs; they carry all encodings.
@@ -136,7 +136,7 @@ class Uncertainty:
         difficulty, outdated = self.difficulty, few_notes(self.reference, self.alpha)
         if difficulty.by == "domain" and not chosen.encodings:
             difficulty = difficulty.rescaled(float(self.reference.median() / reference.median().clamp(min=1e-12)))
-        notes = tuple(note for note in self.notes if note not in outdated)
+        notes = (*(note for note in self.notes if note not in outdated), *few_notes(reference, self.alpha))
         return replace(self, state=state, reference=reference, notes=notes, difficulty=difficulty).within(graphs)
 
     @classmethod
@@ -169,7 +169,7 @@ class Uncertainty:
     @property
     def knows_domain(self) -> bool:
         """Whether it can say how unusual a graph is, see `without_rows`."""
-        return USUAL not in self.state
+        return ALL_ALIKE not in self.state
 
     @property
     def encodings(self) -> tuple[str, ...]:
@@ -329,7 +329,9 @@ class Uncertainty:
 
 def seen_in_training(score: DomainScore, method: Method, graphs: GraphSet) -> Seen:
     """Return what a domain score learns from training graphs, at most as many as it may know."""
-    return fingerprinted(graphs) if score.encodings else observe(method, sample(graphs), score.embeds)
+    if score.encodings:
+        return fingerprinted(sample(graphs, FINGERPRINTED))
+    return observe(method, sample(graphs), score.embeds)
 
 
 class _Description(BaseModel):
@@ -351,10 +353,10 @@ class _Description(BaseModel):
 
 
 def few_notes(reference: Tensor, alpha: float) -> tuple[str, ...]:
-    """Return a sentence if validation graphs are too few to say what is unusual."""
+    """Return a sentence if reference graphs are too few to say what is unusual."""
     if conformal_rank(len(reference), 1 - alpha) <= len(reference):
         return ()
-    needed = f"{counted(len(reference), 'ID validation graph')}, at least {round(1 / alpha) - 1} needed."
+    needed = f"{counted(len(reference), 'reference graph')}, at least {round(1 / alpha) - 1} needed."
     return (f"only larger graphs and new kinds of nodes are flagged as outside the domain: {needed}",)
 
 
