@@ -49,7 +49,8 @@ MEMBERS = [NETWORK, *OTHERS]
 EARLIER = ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"]
 """The same without shared labels."""
 WITHOUT_FORESTS = [name for name in MEMBERS if "forest" not in name]
-NAMES = list(dict.fromkeys([*BASELINES, *EARLIER, *OTHERS, NETWORK, TAUGHT]))
+PROCESS, PLAIN_PROCESS = "gaussian-process:shared", "gaussian-process"
+NAMES = list(dict.fromkeys([*BASELINES, *EARLIER, *OTHERS, NETWORK, TAUGHT, PLAIN_PROCESS, PROCESS]))
 TASK = Task("binary", 1, "rocauc")
 
 Combine = Callable[[Sequence[str], Tensor, Tensor], Combination]
@@ -87,6 +88,9 @@ WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
     "without forests, learnt weights and shifts": (WITHOUT_FORESTS, learnt),
     "without forests, mean of log-odds with learnt shifts": (WITHOUT_FORESTS, log_odds),
     "without forests, GOODFormer taught by one": ([TAUGHT, *WITHOUT_FORESTS[1:]], learnt),
+    "six members with a Gaussian process, learnt weights and shifts": ([*MEMBERS, PROCESS], learnt),
+    "six members with a Gaussian process, mean of log-odds": ([*MEMBERS, PROCESS], log_odds),
+    "without forests, with a Gaussian process, learnt weights and shifts": ([*WITHOUT_FORESTS, PROCESS], learnt),
     **{f"`{name}` alone": ([name], equal) for name in NAMES},
 }
 

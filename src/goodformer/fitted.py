@@ -271,7 +271,7 @@ class FittedModel:
         """Return this model without its training rows and without the name of its data file.
 
         It predicts the same probabilities or values. Of domain score and intervals, `Uncertainty.without_rows` says
-        what is left.
+        what is left. Members that compare with training graphs keep their counts (`keeps_graphs`).
         """
         bare = copy(self)
         bare.training = None
@@ -279,6 +279,11 @@ class FittedModel:
         about = {name: value for name, value in self.file.about.items() if name not in ("dataset", MEANING)}
         bare.file = self.file.model_copy(update={"about": about})
         return bare
+
+    @property
+    def keeps_graphs(self) -> bool:
+        """Whether the weights hold counts of the substructures of training graphs."""
+        return any(member.keeps_graphs for member in self.method.members)
 
     def to(self, device: str | torch.device) -> Self:
         """Move the weights to a device, where predictions are then computed.

@@ -1,4 +1,4 @@
-"""The forest on molecules: probabilities of scikit-learn, missing labels, explanation, and what is said."""
+"""Methods on counts of molecules: probabilities of scikit-learn, missing labels, explanation, and what is said."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from goodformer.errors import InputError
 from goodformer.explain import posthoc
 from goodformer.methods.counts import CountMethod
 from goodformer.methods.forest import Forest
+from goodformer.methods.gaussian import GaussianProcess
 from goodformer.methods.linear import Linear
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.models.gin import GIN
@@ -82,13 +83,14 @@ def test_every_target_has_a_forest_grown_from_its_known_labels(graphs: GraphSet)
 def test_classes_without_training_graphs_have_a_vote_of_one(graphs: GraphSet) -> None:
     ready = graphs.subset(range(len(graphs)))
     ready.graph["y"] = 2 * torch.from_numpy(LABELS).long()  # classes 0 and 2 of three
-    for method in (made(ready, task=Task("multiclass", 3), trees=10), made(ready, Linear, Task("multiclass", 3))):
+    task = Task("multiclass", 3)
+    for method in (made(ready, task=task, trees=10), made(ready, Linear, task), made(ready, GaussianProcess, task)):
         p = method(whole(ready)).softmax(-1)
         assert (p[:, 1] < 0.1).all()
         assert (p.argmax(1) == ready.graph["y"]).float().mean() > 0.9
 
 
-@pytest.mark.parametrize("kind", [Forest, Linear])
+@pytest.mark.parametrize("kind", [Forest, Linear, GaussianProcess])
 def test_contributions_add_up_to_the_prediction(graphs: GraphSet, kind: type[CountMethod]) -> None:
     method = made(graphs, kind)
     data = whole(graphs)
@@ -123,7 +125,7 @@ def test_contributions_of_stumps_equal_occlusion(graphs: GraphSet, monkeypatch: 
         torch.testing.assert_close(drop[:, 0, 0], change, atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("kind", [Forest, Linear])
+@pytest.mark.parametrize("kind", [Forest, Linear, GaussianProcess])
 def test_edge_scores_rank_edges_like_occlusion(graphs: GraphSet, kind: type[CountMethod]) -> None:
     method = made(graphs, kind)
     nitro = graphs.subset(np.flatnonzero(LABELS)[:12].tolist())
@@ -165,7 +167,7 @@ def test_another_model_is_refused() -> None:
         Forest(GIN(FEATURES, dim=8), BINARY)
 
 
-@pytest.mark.parametrize("kind", [Forest, Linear])
+@pytest.mark.parametrize("kind", [Forest, Linear, GaussianProcess])
 @pytest.mark.parametrize("columns", [{"table": 0, "pairs": 128}, {"table": 128, "pairs": 128}])
 def test_pairs_of_nodes_are_counted_and_explained(
     graphs: GraphSet, kind: type[CountMethod], columns: dict[str, int]
@@ -191,7 +193,7 @@ def test_pairs_of_nodes_are_counted_and_explained(
     assert not torch.allclose(method.weighted_logits(data, ones / 2), method(data))
 
 
-@pytest.mark.parametrize("kind", [Forest, Linear])
+@pytest.mark.parametrize("kind", [Forest, Linear, GaussianProcess])
 def test_sums_of_properties_are_columns_and_explained(graphs: GraphSet, kind: type[CountMethod]) -> None:
     ready = graphs.with_node("properties_38", encode("properties:38", graphs.structure(FEATURES)))
     method = kind(Fingerprint(FEATURES, table=128, properties=38), BINARY)

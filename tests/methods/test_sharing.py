@@ -14,13 +14,14 @@ from goodformer.engine.evaluate import rocauc
 from goodformer.errors import InputError
 from goodformer.methods.counts import SHARES, CountMethod, class_weights, shared
 from goodformer.methods.forest import Forest
+from goodformer.methods.gaussian import GaussianProcess
 from goodformer.methods.linear import Linear
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.spec import Features, FeatureSpec, Task
 
 SPEC = FeatureSpec(node=Features("categorical", (5,)))
 BINARY = Task("binary", 1, "rocauc")
-METHODS = [Linear, Forest]
+METHODS = [Linear, Forest, GaussianProcess]
 
 
 def assays(seed: int, environments: int = 40, each: int = 15) -> tuple[csr_matrix, np.ndarray, np.ndarray]:
@@ -83,7 +84,7 @@ def test_the_linear_model_minimises_the_loss_of_shared_labels(balanced: bool) ->
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_new_environments_are_predicted_better_where_labels_belong_to_environments(kind: type[Any]) -> None:
-    settings: dict[str, Any] = {"trees": 60} if kind is Forest else {"strength": 1.0}
+    settings: dict[str, Any] = {Forest: {"trees": 60}, Linear: {"strength": 1.0}}.get(kind, {})
     plain, chosen, given = [], [], []
     for seed in range(3):
         known, new = assays(seed), assays(100 + seed)
@@ -103,7 +104,7 @@ def test_nothing_is_shared_where_there_are_too_few_environments(kind: type[Any])
     assert torch.equal(chosen, plain)
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", [Linear, Forest])  # the kernel of a Gaussian process is that of single labels
 def test_measured_targets_are_shared(kind: type[Any]) -> None:
     task = Task("regression", 1, "rmse", centre=(0.0,), scale=(1.0,))
     counts, _, env = assays(0, 6, 20)

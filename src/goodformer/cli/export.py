@@ -11,6 +11,11 @@ import typer
 from goodformer.cli import options, output
 from goodformer.errors import InputError
 
+KEEPS_GRAPHS = (
+    "note: a Gaussian process in this model holds the counts of the substructures of its training graphs, from which "
+    "others may guess the graphs; to share a model without them, fit one with --set method.others=[forest,linear]."
+)
+
 
 class Form(StrEnum):
     """Format of an exported model."""
@@ -47,7 +52,8 @@ def command(
     probabilities or measured values. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
 
     A folder to share predicts and explains like the model. It holds no row of the training data, so it cannot name the
-    nearest training rows and, for molecules, has no domain score.
+    nearest training rows and, for molecules, has no domain score. A Gaussian process, which blends for measured values
+    contain, compares with training molecules: its weights hold the counts of their substructures in either format.
     """
     if form is Form.folder and out is None:
         raise InputError("--format folder needs a new folder; name it with -o.")
@@ -65,11 +71,14 @@ def command(
             if not quiet:
                 typer.echo(f"exporting {model}, which takes about a minute ...", err=True)
             report = export_onnx(found, place)
+        report["keeps_graphs"] = found.keeps_graphs
     output.document(report) if as_json else _show(report)
 
 
 def _show(report: dict[str, Any]) -> None:
-    """Print where the model is, and of a file the names of its inputs and outputs."""
+    """Print where the model is, of a file its inputs and outputs, and what it tells about training rows."""
+    if report["keeps_graphs"]:
+        typer.echo(KEEPS_GRAPHS)
     if "folder" in report:
         typer.echo(f"model: {report['folder']}  ({', '.join(report['files'])})")
         return

@@ -28,6 +28,7 @@ METHODS: Registry[Method] = Registry(
         "goodformer": "goodformer.methods.goodformer:GOODFormerMethod",
         "forest": "goodformer.methods.forest:Forest",
         "linear": "goodformer.methods.linear:Linear",
+        "gaussian-process": "goodformer.methods.gaussian:GaussianProcess",
         "blend": "goodformer.methods.blend:Blend",
     },
 )

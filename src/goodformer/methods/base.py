@@ -50,6 +50,7 @@ class Method(nn.Module):
         seedless: Whether seeds give the same model, but for the sample of graphs that chooses a setting.
         differentiable: Whether logits have a gradient by the weights of edges, see `weighted_logits`.
         soft_labels: Whether the loss accepts binary labels between 0 and 1.
+        keeps_graphs: Whether the fitted method holds counts of its training graphs, which others could read.
         scores_are_shares: Whether edge scores are shares of the prediction, as those of fingerprints are.
     """
 
@@ -59,6 +60,7 @@ class Method(nn.Module):
     seedless: ClassVar[bool] = False
     differentiable: ClassVar[bool] = True
     soft_labels: ClassVar[bool] = True
+    keeps_graphs: ClassVar[bool] = False
     scores_are_shares: ClassVar[bool] = False
 
     def __init__(self, model: GraphModel, task: Task) -> None:
