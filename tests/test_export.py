@@ -69,7 +69,7 @@ def test_a_blend_gives_the_same_answers(tmp_path: Path) -> None:
 
 def test_a_blend_of_measured_values_gives_the_same_values(tmp_path: Path) -> None:
     smiles, _ = molecules()
-    settings = {**SMALL, "method.others": ["forest:properties", "erm on dmpnn"]}
+    settings = {**SMALL, "method.others": ["forest:groups", "erm on dmpnn", "gaussian-process"]}
     values = [len(one) + 3.0 * ("N" in one) for one in smiles]
     model = GraphRegressor("blend", settings=settings, epochs=2, split="random").fit(smiles, values).model_
     export_onnx(model, tmp_path / "values.onnx")
@@ -78,7 +78,11 @@ def test_a_blend_of_measured_values_gives_the_same_values(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("method", "preset"),
-    [("forest", "default"), ("forest", "pairs"), ("forest", "properties"), ("linear", "default"), ("linear", "pairs")],
+    [
+        *(("forest", preset) for preset in ("default", "pairs", "properties")),
+        *(("linear", preset) for preset in ("default", "pairs")),
+        ("gaussian-process", "default"),
+    ],
 )
 def test_methods_on_counts_give_the_same_values(method: str, preset: str, tmp_path: Path) -> None:
     smiles, _ = molecules()
@@ -87,6 +91,7 @@ def test_methods_on_counts_give_the_same_values(method: str, preset: str, tmp_pa
     export_onnx(model, tmp_path / "values.onnx")
     session = check_answers(model, tmp_path / "values.onnx", "values")
     read = {"default": [], "pairs": ["edge_index"], "properties": ["properties_38"]}[preset]
+    read = ["properties_123"] if method == "gaussian-process" else read
     assert {one.name for one in session.get_inputs()} - {"positions"} == {"environments_2", "batch", "ptr", *read}
 
 
@@ -181,3 +186,12 @@ def test_a_folder_to_share_answers_the_same_and_holds_no_row(tmp_path: Path, cap
     assert "name it with -o" in capfd.readouterr().err
     with pytest.raises(InputError, match="exists"):
         export_folder(without, shared)
+
+
+def test_a_model_that_keeps_training_graphs_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    smiles, _ = molecules()
+    for method, keeps in (("gaussian-process", True), ("linear", False)):
+        folder = tmp_path / method
+        GraphRegressor(method, split="random").fit(smiles, [float(len(one)) for one in smiles]).save(folder)
+        assert cli.run(["export", str(folder), "--format", "folder", "-o", str(tmp_path / f"{method}-shared")]) == 0
+        assert ("holds the counts of the substructures" in capsys.readouterr().out) is keeps

@@ -52,8 +52,8 @@ class GraphEstimator(BaseEstimator):
     scaffolds of molecules, sizes of other graphs.
 
     Args:
-        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of networks, forests and linear
-            models for molecules and GOODFormer for other graphs.
+        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of networks, forests and
+            others for molecules and GOODFormer for other graphs.
         model: Name of a model; by default the one the method is published with.
         preset: Name of a preset of the method, by default one that suits the graphs; or a preset file, such as
             ``best.yaml`` of ``goodformer tune``, which also names method and model.
@@ -61,8 +61,7 @@ class GraphEstimator(BaseEstimator):
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
         refit: Whether to fit the model again to all graphs in the end; calibration keeps the held-out graphs apart.
-        retrain: Whether this includes networks, not only forests and linear models; by default for at most 5,000 graphs
-            with measured values.
+        retrain: Whether this includes networks; by default for at most 5,000 graphs with measured values.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
         validation: Share of the graphs in each held-out set.
         standardise: How molecules are standardised before they are read: none, parent (largest fragment, neutral) or

@@ -439,7 +439,7 @@ class FittedModel:
     def refitted(
         self, graphs: GraphSet, seed: int = 0, threads: int = 1, networks: Mapping[int, Method] | None = None
     ) -> FittedModel:
-        """Return the same model, its forests and linear models fitted again to these labelled graphs.
+        """Return the same model, all but its networks fitted again to these labelled graphs.
 
         Calibration and thresholds stay: they were fitted for members that knew fewer graphs and erred more. So do
         networks, and with them embeddings, unless others are given. The domain is then that of these graphs, as far as
@@ -611,7 +611,7 @@ def describe_refit(about: Mapping[str, Any]) -> str:
     """Return what `FittedModel.refitted` fitted again, from the entries that it leaves; empty if it did not."""
     if not about.get("refitted"):
         return ""
-    what = "all of it was" if about.get("retrained") else "its forests and linear models were"
+    what = "all of it was" if about.get("retrained") else "all of it but its networks was"
     return f"{what} fitted again to {counted(about['refitted'], 'row')}"
 
 

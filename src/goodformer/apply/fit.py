@@ -294,7 +294,7 @@ def choose_method(
 ) -> tuple[str, str]:
     """Return the method and the preset for a user's data where they are left open.
 
-    Molecules get a blend of networks, forests and linear models, because the best of them differs between data sets
+    Molecules get a blend of networks and methods on fingerprints, because the best of them differs between data sets
     (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
     GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; chemprop's network
     reads properties of atoms if the labels are classes of molecules.

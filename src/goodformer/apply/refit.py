@@ -31,7 +31,7 @@ class RefitPlan:
 
     Attributes:
         splits: Splits whose rows the final model knows.
-        quick: Whether its forests and linear models are fitted to them.
+        quick: Whether its members that are fitted at once learn from them.
         networks: Whether its networks are trained on them.
     """
 
@@ -49,7 +49,7 @@ def check_refit(refit: bool, retrain: bool | None) -> None:
 def plan_refit(fitted: FittedModel, split: Split, refit: bool = True, retrain: bool | None = None) -> RefitPlan:
     """Decide what is fitted again to all rows but validation and test rows of the user.
 
-    Forests and linear models are, since that takes seconds. Networks are trained again by default where that was found
+    All but networks are, since that takes seconds. Networks are trained again by default where that was found
     to help: for measured values (docs/own-data.md), on tables of at most `FEW_ROWS` rows.
 
     Args:
@@ -98,7 +98,7 @@ def refitted(
             watch(f"training networks again on all {rows} ...")
         networks = retrained(fitted, run, config, every, where)
     if watch and plan.quick:
-        watch(f"fitting forests and linear models again to all {rows} ...")
+        watch(f"fitting all but the networks again to all {rows} ...")
     return fitted.refitted(every.splits["train"], config.seed, where.threads, networks)
 
 

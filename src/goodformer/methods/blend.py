@@ -84,8 +84,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages GOODFormer, random forests and linear models, and for measured values chemprop's network, weighted "
-        "on validation graphs; what `fit` uses for molecules."
+        "Averages GOODFormer, random forests and linear models, and for measured values chemprop's network and a "
+        "Gaussian process, weighted on validation graphs; what `fit` uses for molecules."
     )
 
     tasks = ALL_TASKS
