@@ -260,7 +260,7 @@ def test_a_preset_may_name_the_members_of_a_blend() -> None:
     usual, measured = (
         configure({"name": "esol"}, "blend", preset=name).method["others"] for name in ("molecules", "measured")
     )
-    assert measured == ["forest", "linear", "forest:pairs", "linear:pairs", "forest:properties", "erm on dmpnn"]
+    assert measured == ["linear", "forest:groups", "erm on dmpnn", "gaussian-process"]
     assert usual == ["linear:shared", "linear:shared-pairs", "forest:shared", "forest:shared-pairs"]
     given = configure({"name": "esol"}, "blend", preset="measured", overrides=["method.others=[forest]"])
     assert given.method["others"] == ["forest"]
