@@ -193,5 +193,9 @@ def test_a_model_that_keeps_training_graphs_says_so(tmp_path: Path, capsys: pyte
     for method, keeps in (("gaussian-process", True), ("linear", False)):
         folder = tmp_path / method
         GraphRegressor(method, split="random").fit(smiles, [float(len(one)) for one in smiles]).save(folder)
-        assert cli.run(["export", str(folder), "--format", "folder", "-o", str(tmp_path / f"{method}-shared")]) == 0
-        assert ("holds the counts of the substructures" in capsys.readouterr().out) is keeps
+        asked = ["export", str(folder), "--format", "folder", "-o", str(tmp_path / f"{method}-shared")]
+        assert cli.run(asked) == (2 if keeps else 0)
+        assert ("may be reconstructed; fit the model with --method forest" in capsys.readouterr().err) is keeps
+        if keeps:
+            assert cli.run([*asked, "--with-counts"]) == 0
+            assert "may be reconstructed" in capsys.readouterr().out

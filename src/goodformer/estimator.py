@@ -52,8 +52,8 @@ class GraphEstimator(BaseEstimator):
     scaffolds of molecules, sizes of other graphs.
 
     Args:
-        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of networks, forests and
-            others for molecules and GOODFormer for other graphs.
+        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of networks and methods on
+            fingerprints for molecules and GOODFormer for other graphs.
         model: Name of a model; by default the one the method is published with.
         preset: Name of a preset of the method, by default one that suits the graphs; or a preset file, such as
             ``best.yaml`` of ``goodformer tune``, which also names method and model.

@@ -24,6 +24,10 @@ from goodformer.methods.base import Method, link
 from goodformer.uncertainty.calibration import Scaling
 
 INSTALL = "exporting needs onnx and onnxscript; install them with: pip install 'goodformer[onnx]'."
+COUNTS_KEPT = (
+    "the Gaussian process in this model holds counts of the substructures of its training graphs, from which these may "
+    "be reconstructed"
+)
 DIMENSIONS = {
     "edge_index": {1: "edges"},
     "edge_attr": {0: "edges"},
@@ -113,9 +117,19 @@ def check_export(path: str | Path) -> None:
     files.check_writable(place)
 
 
-def export_folder(model: FittedModel, folder: str | Path) -> Path:
-    """Write a fitted model into a new folder, without rows of its data; `FittedModel.load` reads it."""
+def export_folder(model: FittedModel, folder: str | Path, with_counts: bool = False) -> Path:
+    """Write a fitted model into a new folder, without rows of its data; `FittedModel.load` reads it.
+
+    Args:
+        model: The fitted model.
+        folder: A new folder.
+        with_counts: Whether the folder may hold counts of training graphs (`FittedModel.keeps_graphs`).
+    """
     place = Path(folder)
+    if model.keeps_graphs and not with_counts:
+        blend = len(model.method.members) > 1
+        other = "--set 'method.others=[linear,forest:groups,erm on dmpnn]'" if blend else "--method forest"
+        raise InputError(f"{COUNTS_KEPT}; fit the model with {other}, or share them with --with-counts.")
     if place.exists():
         raise InputError(f"{place} exists; name a new folder, so that it holds no row of any data.")
     return model.without_data().save(place)

@@ -439,7 +439,7 @@ class FittedModel:
     def refitted(
         self, graphs: GraphSet, seed: int = 0, threads: int = 1, networks: Mapping[int, Method] | None = None
     ) -> FittedModel:
-        """Return the same model, all but its networks fitted again to these labelled graphs.
+        """Return the same model, every member except networks fitted again to these labelled graphs.
 
         Calibration and thresholds stay: they were fitted for members that knew fewer graphs and erred more. So do
         networks, and with them embeddings, unless others are given. The domain is then that of these graphs, as far as
@@ -460,7 +460,8 @@ class FittedModel:
                 member.fit(batches, derive_seed(seed, "refit", number), threads)
         members = [trained.get(number, member) for number, member in enumerate(method.members)]
         new.method = method.rejoined(members).to(device).eval()
-        about = {**self.file.about, "refitted": len(graphs), "retrained": bool(trained)}
+        whole = all(member.at_once or number in trained for number, member in enumerate(method.members))
+        about = {**self.file.about, "refitted": len(graphs), "retrained": whole}
         task = next((network.task for network in trained.values()), self.task)  # has the environments of all graphs
         new.task, new.file = task, self.file.model_copy(update={"about": about, "task": task})
         new.to(device)
@@ -611,7 +612,7 @@ def describe_refit(about: Mapping[str, Any]) -> str:
     """Return what `FittedModel.refitted` fitted again, from the entries that it leaves; empty if it did not."""
     if not about.get("refitted"):
         return ""
-    what = "all of it was" if about.get("retrained") else "all of it but its networks was"
+    what = "all of it was" if about.get("retrained") else "every member except networks was"
     return f"{what} fitted again to {counted(about['refitted'], 'row')}"
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
-from scipy.stats import spearmanr
+from scipy.stats import multivariate_normal, spearmanr
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import roc_auc_score
 
 from goodformer.errors import InputError
-from goodformer.methods.gaussian import GaussianProcess, likeliest
+from goodformer.methods.gaussian import SPREAD, START, GaussianProcess, likeliest
 from goodformer.models.fingerprint import Fingerprint
+from goodformer.nn.kernel import combined
 from goodformer.spec import Features, FeatureSpec, Task
 
 SPEC = FeatureSpec(node=Features("categorical", (5,)))
@@ -52,6 +53,27 @@ def test_the_prediction_is_that_of_kernel_ridge_regression() -> None:
     assert len(kernel.rows) == 100
 
 
+def test_the_kernel_maximises_the_likelihood() -> None:
+    """Other parameters make the labels less likely, by SciPy's normal distribution, up to the weak belief in START."""
+    counts, y = data(0.3)
+    rows = torch.from_numpy(counts.toarray())
+    parts = fitted(counts, y).kernel.holding(rows).parts(rows)
+    centred = y - y.mean()
+    shape, noise = likeliest(parts, torch.from_numpy(centred[:, None]))
+
+    def badness(theta: np.ndarray) -> float:
+        covariance = combined(*parts, torch.from_numpy(theta[:4])).numpy() + theta[4] * np.eye(GRAPHS)
+        belief = np.square(np.log(theta) - np.log(START)).sum() / (2 * SPREAD**2)
+        return belief - float(multivariate_normal(np.zeros(GRAPHS), covariance).logpdf(centred / centred.std()))
+
+    best = np.array([*shape.tolist(), noise])
+    for place in range(5):
+        for factor in (0.7, 1.4):
+            other = best.copy()
+            other[place] *= factor
+            assert badness(other) > badness(best)
+
+
 def test_noise_is_found_in_the_labels() -> None:
     found = []
     for size in (0.05, 1.0):
@@ -63,6 +85,7 @@ def test_noise_is_found_in_the_labels() -> None:
 
 
 def test_new_graphs_are_predicted_with_fewer_rows_than_graphs() -> None:
+    """The weights of kept graphs minimise the squared errors of all graphs."""
     counts, y = data()
     new, truth = data(seed=1)
     whole, some, few = (fitted(counts, y, rows=rows) for rows in (GRAPHS, GRAPHS - 1, 50))
@@ -70,6 +93,14 @@ def test_new_graphs_are_predicted_with_fewer_rows_than_graphs() -> None:
     assert len(some.kernel.rows) == GRAPHS - 1
     assert len(few.kernel.rows) == 50
     assert np.corrcoef(close, predicted(some, new)[:, 0])[0, 1] > 0.999
+    every = torch.from_numpy(counts.toarray())
+    kernel = few.kernel
+    cross, inner = kernel.between(every), kernel.between(kernel.rows.float())
+    labels = torch.from_numpy(y - y.mean())[:, None]
+    parts = kernel.holding(every).parts(every)
+    noise = likeliest(parts, labels)[1]
+    expected = torch.linalg.solve(cross.T @ cross + noise * inner, cross.T @ labels)
+    torch.testing.assert_close(cross @ kernel.alpha, cross @ expected, atol=1e-3, rtol=1e-3)
     assert spearmanr(truth, close).statistic > spearmanr(truth, predicted(few, new)[:, 0]).statistic > 0.5
 
 
@@ -96,6 +127,19 @@ def test_log_odds_are_as_sure_as_left_out_graphs_allow() -> None:
     luck = (np.random.default_rng(0).random(GRAPHS) < 0.2).astype(float)
     unsure = predicted(fitted(counts, luck, task), new)
     assert np.abs(unsure - np.log(luck.mean() / (1 - luck.mean()))).mean() < 0.5 < np.abs(sure).mean()
+
+
+def test_labels_that_are_missing_do_not_change_how_sure_it_is() -> None:
+    counts, y = data()
+    sure = (y > 0).astype(float)
+    both = np.stack((sure, sure), 1)
+    both[np.random.default_rng(0).random(GRAPHS) < 0.5, 1] = np.nan
+    known = np.flatnonzero(~np.isnan(both[:, 1]))
+    method = fitted(counts, both, Task("binary", 2, "rocauc"))
+    alone = fitted(counts[known], sure[known], Task("binary", 1, "rocauc"))
+    new, _ = data(seed=1)
+    ratio = predicted(method, new)[:, 1].std() / predicted(alone, new)[:, 0].std()
+    assert 0.6 < ratio < 1.6
 
 
 def test_before_it_is_fitted_it_refuses_to_predict() -> None:

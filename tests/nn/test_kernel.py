@@ -50,6 +50,17 @@ def test_an_exported_kernel_is_the_same() -> None:
     torch.testing.assert_close(kernel(new), found)
 
 
+def test_large_counts_are_read_as_the_largest() -> None:
+    kept = torch.zeros(3, COUNTED)
+    kept[:, 0] = torch.tensor([200.0, 300.0, 1000.0])
+    kernel = Kernel(COUNTED, COUNTED, 1)
+    kernel.keep(kept)
+    similar = kernel.parts(kept)[0]
+    torch.testing.assert_close(similar, similar.T)
+    assert similar.diagonal().tolist() == [1, 1, 1]
+    assert float(similar[0, 1]) == pytest.approx(200 / 255)
+
+
 def test_rows_that_share_nothing_and_empty_rows_have_no_similarity() -> None:
     kernel = Kernel(COUNTED, COUNTED, 1)
     kept = torch.zeros(2, COUNTED)
@@ -65,6 +76,10 @@ def test_terms_add_up_and_are_integrated_gradients() -> None:
     direction = torch.randn(9, 2, generator=torch.Generator().manual_seed(2))
     constant, terms = kernel.contributions(new, direction)
     torch.testing.assert_close(constant + terms.sum(1), (kernel(new) * direction.double()).sum(1))
+    # The rest, which belongs to no column, is what the mean of further columns and no count at all would give.
+    at_mean = kernel.alpha * 1.1 * (-kernel.points.double().square().sum(1, keepdim=True) / (2 * 0.8**2)).exp()
+    rest = (direction.double() * (kernel.constant + at_mean.sum(0))).sum(1)
+    torch.testing.assert_close(constant, rest, atol=1e-4, rtol=1e-4)
     # Columns of counts: what the similarity to each kept row would be if only this column were shared.
     weight, (_, union) = direction.double() @ kernel.alpha.T, kernel.overlap(new)
     for column in range(COUNTED):

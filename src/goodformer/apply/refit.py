@@ -98,7 +98,7 @@ def refitted(
             watch(f"training networks again on all {rows} ...")
         networks = retrained(fitted, run, config, every, where)
     if watch and plan.quick:
-        watch(f"fitting all but the networks again to all {rows} ...")
+        watch(f"fitting every member except networks again to all {rows} ...")
     return fitted.refitted(every.splits["train"], config.seed, where.threads, networks)
 
 

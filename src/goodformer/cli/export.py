@@ -11,11 +11,6 @@ import typer
 from goodformer.cli import options, output
 from goodformer.errors import InputError
 
-KEEPS_GRAPHS = (
-    "note: a Gaussian process in this model holds the counts of the substructures of its training graphs, from which "
-    "others may guess the graphs; to share a model without them, fit one with --set method.others=[forest,linear]."
-)
-
 
 class Form(StrEnum):
     """Format of an exported model."""
@@ -35,6 +30,10 @@ def command(
     form: Annotated[
         Form, typer.Option("--format", help="onnx, or folder: a model like the given one, without rows of its data.")
     ] = Form.onnx,
+    with_counts: Annotated[
+        bool,
+        typer.Option("--with-counts", help="Share a folder even if its weights hold counts of training graphs."),
+    ] = False,
     weights: options.Weights = "best",
     runs: options.Runs = Path("runs"),
     quiet: options.Quiet = False,
@@ -52,8 +51,9 @@ def command(
     probabilities or measured values. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
 
     A folder to share predicts and explains like the model. It holds no row of the training data, so it cannot name the
-    nearest training rows and, for molecules, has no domain score. A Gaussian process, which blends for measured values
-    contain, compares with training molecules: its weights hold the counts of their substructures in either format.
+    nearest training rows and, for molecules, has no domain score. A Gaussian process, a member of blends for measured
+    values, compares with training graphs, so its weights hold the counts of their substructures: such a folder is
+    written only --with-counts. An ONNX file holds them, too.
     """
     if form is Form.folder and out is None:
         raise InputError("--format folder needs a new folder; name it with -o.")
@@ -63,7 +63,7 @@ def command(
 
         found = FittedModel.open(model, runs, weights)
         if form is Form.folder and out is not None:
-            written = export_folder(found, out)
+            written = export_folder(found, out, with_counts)
             report: dict[str, Any] = {"folder": str(written), "files": sorted(one.name for one in written.iterdir())}
         else:
             place = out or (Path(model) / "model.onnx" if Path(model).is_dir() else Path(f"{model}.onnx"))
@@ -77,8 +77,10 @@ def command(
 
 def _show(report: dict[str, Any]) -> None:
     """Print where the model is, of a file its inputs and outputs, and what it tells about training rows."""
+    from goodformer.export import COUNTS_KEPT
+
     if report["keeps_graphs"]:
-        typer.echo(KEEPS_GRAPHS)
+        typer.echo(f"note: {COUNTS_KEPT}.")
     if "folder" in report:
         typer.echo(f"model: {report['folder']}  ({', '.join(report['files'])})")
         return

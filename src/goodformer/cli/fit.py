@@ -36,7 +36,7 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="Method; see goodformer methods. auto is a blend of networks, forests and others for "
+            help="Method; see goodformer methods. auto is a blend of networks and methods on fingerprints for "
             "molecules and GOODFormer for other graphs."
         ),
     ] = "auto",
@@ -97,9 +97,9 @@ def command(
 
     Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
     shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
-    are fitted to the same rows; the report shows what they reach. Then all but networks, and for small tables of
-    measured values networks, too, are fitted again, to all rows but validation and test rows that you gave. The same
-    command continues an interrupted fit.
+    are fitted to the same rows; the report shows what they reach. Then every member except networks, and for small
+    tables of measured values networks, too, is fitted again, to all rows but validation and test rows that you gave.
+    The same command continues an interrupted fit.
     """
     watch = output.teller(quiet)
     with output.working():

@@ -32,7 +32,8 @@ class Fingerprint(GraphModel):
     """
 
     in_words = (
-        "Counts local environments of nodes (Morgan fingerprint); nothing is learned. For methods forest and linear."
+        "Counts local environments of nodes (Morgan fingerprint); nothing is learned. For methods forest, linear and "
+        "gaussian-process."
     )
     signs: Tensor
 

@@ -13,7 +13,7 @@ from torch.nn.functional import embedding_bag
 from goodformer.errors import InputError
 
 LARGEST = 255
-"""Largest count that is kept of a row."""
+"""Counts above this are read as this."""
 CHUNK = 1024
 """Rows that are compared with the kept ones at a time."""
 STOPS = 8
@@ -103,7 +103,7 @@ class Kernel(nn.Module):
         A kept count c' is a whole number, so min(c, c') = sum over steps s <= c' of min(max(c - s + 1, 0), 1).
         """
         shared = self._climbed(self._steps(x))
-        total = x[:, : self.counted].sum(1, keepdim=True) + self.rows.sum(1)
+        total = x[:, : self.counted].clamp(max=LARGEST).sum(1, keepdim=True) + self.rows.sum(1)
         return shared, (total - shared).clamp(min=1e-6)
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -116,7 +116,7 @@ class Uncertainty:
             return self
         farthest = self.reference[-1:]
         state = {name: value for name, value in self.state.items() if name not in (HAVING, STARTS)}
-        notes: tuple[str, ...] = ("this copy has no fingerprints of training molecules, so it has no domain score.",)
+        notes: tuple[str, ...] = ("this copy does not compare with training molecules, so it has no domain score.",)
         if self.difficulty.by == "domain":
             notes += ("all its intervals are as wide as for the most unusual known molecule.",)
         return replace(self, state={**state, ALL_ALIKE: farthest}, reference=farthest, notes=(*self.notes, *notes))
