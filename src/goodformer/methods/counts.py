@@ -141,6 +141,13 @@ class CountMethod(Method):
         return self.model.spread(batch, terms.to(counts))
 
 
+def check_labels(targets: Sequence[Array]) -> None:
+    """Raise an error if a target has no label in training."""
+    for place, target in enumerate(targets):
+        if np.isnan(target).all():
+            raise InputError(f"target {place + 1} has no label in training; remove it, or choose another split.")
+
+
 def shared(y: Array, env: Array, share: float) -> Array:
     """Return labels (G,) of which a share is the mean of their environment.
 

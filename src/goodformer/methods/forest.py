@@ -12,8 +12,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from goodformer.batch import Batch
-from goodformer.errors import InputError
-from goodformer.methods.counts import CountMethod, Sharing, class_weights, shared
+from goodformer.methods.counts import CountMethod, Sharing, check_labels, class_weights, shared
 from goodformer.methods.left_out import Array, best_value
 from goodformer.models.base import GraphModel
 from goodformer.nn.trees import Trees
@@ -91,11 +90,10 @@ class Forest(CountMethod):
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Choose the size of leaves and the share of the environment in labels, if not given, and grow the trees."""
         rows, targets, grown = counts.toarray(), self.targets(y), []
+        check_labels(targets)
         chosen = self._choose(rows, targets, env, seed, threads)
         for place, target in enumerate(targets):
             known = np.flatnonzero(~np.isnan(target))
-            if not len(known):
-                raise InputError(f"target {place + 1} has no label in training; remove it, or choose another split.")
             some = rows if len(known) == len(rows) else rows[known]
             forest = self._grow(chosen, some, target[known], env[known], self.trees, seed + place, threads)
             found = getattr(forest, "classes_", None)

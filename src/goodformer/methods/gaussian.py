@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
 from goodformer.errors import InputError
-from goodformer.methods.counts import CountMethod, Sharing, shared
+from goodformer.methods.counts import CountMethod, Sharing, check_labels, shared
 from goodformer.methods.left_out import Array, best_value, evenly
 from goodformer.models.base import GraphModel
 from goodformer.nn.kernel import CHUNK, Kernel, combined
@@ -77,9 +77,7 @@ class GaussianProcess(CountMethod):
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Choose the kernel and the share of the environment in labels, and weigh the kept graphs."""
         targets, device = self.targets(y), self.kernel.rows.device
-        for place, target in enumerate(targets):
-            if np.isnan(target).all():
-                raise InputError(f"target {place + 1} has no label in training; remove it, or choose another split.")
+        check_labels(targets)
         self.kernel.cpu()
         x = Rows(counts, self.kernel.centre.dtype)
         kept = np.arange(len(x))

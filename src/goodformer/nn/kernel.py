@@ -71,7 +71,7 @@ class Kernel(nn.Module):
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
     def keep(self, x: Tensor) -> None:
-        """Keep rows (n, F), which tell how further columns are standardised."""
+        """Keep rows (n, F), and standardise further columns by their means and deviations."""
         logged = signed_log(x[:, self.counted :].double())
         deviation = (logged - logged.mean(0)).square().mean(0).sqrt()
         varied = deviation > 1e-6
@@ -110,9 +110,7 @@ class Kernel(nn.Module):
         """Return T, |p - p'|^2 and p . p' for rows (B, F) and the kept rows, (B, n) each, in double precision."""
         shared, union = self.overlap(x)
         p, kept = self.point(x).double(), self.points.double()
-        product = p @ kept.T
-        distance = (p.square().sum(1, keepdim=True) + kept.square().sum(1) - 2 * product).clamp(min=0)
-        return (shared / union).double(), distance, product
+        return (shared / union).double(), squared_distance(p, kept), p @ kept.T
 
     def between(self, x: Tensor) -> Tensor:
         """Return k of rows (B, F) and the kept rows, (B, n), in double precision."""
@@ -153,8 +151,7 @@ class Kernel(nn.Module):
         slope = d * (weight @ kept)
         for stop, share in zip(*(one.tolist() for one in _gauss()), strict=True):
             at = stop * p
-            distance = (at.square().sum(1, keepdim=True) + kept.square().sum(1) - 2 * at @ kept.T).clamp(min=0)
-            near = weight * b * (-distance / (2 * length**2)).exp()
+            near = weight * b * (-squared_distance(at, kept) / (2 * length**2)).exp()
             slope = slope + share * (near @ kept - near.sum(1, keepdim=True) * at) / length**2
         terms = torch.cat((counts, p * slope), 1)
         total = (direction.double() * self(x)).sum(1)
@@ -220,6 +217,11 @@ def combined(tanimoto: Tensor, distance: Tensor, product: Tensor, shape: Tensor)
     """Return a T + b exp(-|p - p'|^2 / 2 l^2) + d p . p', given its parts and a, b, l, d."""
     a, b, length, d = shape.unbind()
     return a * tanimoto + b * (-distance / (2 * length**2)).exp() + d * product
+
+
+def squared_distance(p: Tensor, kept: Tensor) -> Tensor:
+    """Return |p - p'|^2 for rows (B, P) and (n, P), (B, n)."""
+    return (p.square().sum(1, keepdim=True) + kept.square().sum(1) - 2 * p @ kept.T).clamp(min=0)
 
 
 def signed_log(q: Tensor) -> Tensor:
