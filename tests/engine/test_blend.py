@@ -58,7 +58,7 @@ def test_the_progress_names_the_preset_of_each_member(
     def stop(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "train", stop)
+    monkeypatch.setattr("goodformer.engine.run.train", stop)
     for preset, words in (("default", "erm, seed 0"), ("paper", "erm:paper, seed 0")):
         named = config.model_copy(update={"preset": preset})
         with pytest.raises(KeyboardInterrupt):

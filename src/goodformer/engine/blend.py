@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from goodformer.engine import predictions
 from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.parcel import pack, receive
 from goodformer.engine.record import peak_memory_mb, provenance, summarise
-from goodformer.engine.run import train
 from goodformer.engine.selection import RULES
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, LAST, PREDICTED, SUMMARY, Run
 from goodformer.engine.weights import ModelFile, load_weights, save_weights
@@ -49,12 +49,27 @@ FEWEST, FOLDS = 20, 5
 """Validation labels below which members keep temperature 1 and equal weights, and folds of their honest metrics."""
 
 
-def complete_blend(run: Run, config: RunConfig, hardware: Hardware, benchmark: Benchmark, file: ModelFile) -> None:
+def complete_blend(
+    run: Run,
+    config: RunConfig,
+    hardware: Hardware,
+    benchmark: Benchmark,
+    file: ModelFile,
+    train: Callable[[RunConfig, Path, Hardware, Benchmark], Run],
+) -> None:
     """Train what is missing of the members, combine them and write the run's summary.
 
     Temperatures and weights are learnt on the split that selects epochs, so ID validation stays held out for
     calibration and conformal sets unless it selects the epoch, too. The metrics of that split are cross-fitted, see
     `combine`.
+
+    Args:
+        run: The blend.
+        config: Its configuration.
+        hardware: Where to compute.
+        benchmark: The data.
+        file: Description of the blend.
+        train: Trains a member, see `goodformer.engine.run.train`.
     """
     files.write_json(run.folder / CONFIG, config.to_dict())
     members = member_configs(config)

@@ -8,9 +8,10 @@ import tarfile
 from pathlib import Path, PurePosixPath
 
 from goodformer import files
-from goodformer.engine.store import SUMMARY
 from goodformer.errors import InputError
 
+FINAL = "summary.json"
+"""Name of the file that is put in place last, because it makes a run finished."""
 PARCEL = "parcel.tar"
 """Name of a parcel in the folder that it belongs to, until its files are in place."""
 DIGEST = 32
@@ -66,7 +67,7 @@ def settle(folder: Path) -> None:
     for place in sorted(folder.rglob("*"), reverse=True):  # folders that are empty now, the inner ones first
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
-    for name in sorted(content, key=lambda name: name == SUMMARY):  # which makes the run finished, comes last
+    for name in sorted(content, key=lambda name: name == FINAL):
         files.make_folder((folder / name).parent)
         files.write_bytes(folder / name, content[name])
     path.unlink()

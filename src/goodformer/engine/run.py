@@ -10,6 +10,7 @@ from goodformer.config.run import Hardware, RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine import predictions
+from goodformer.engine.blend import complete_blend
 from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.processes import node_rank
 from goodformer.engine.record import summarise
@@ -106,9 +107,7 @@ def _complete(
     method, file = build_method(config, benchmark)
     _check_nodes(method, file, hardware)
     if file.members:
-        from goodformer.engine.blend import complete_blend  # which trains the members by this module
-
-        complete_blend(run, config, hardware, benchmark, file)
+        complete_blend(run, config, hardware, benchmark, file, train)
         return
     ready = benchmark.with_encodings(method.encodings)
     watched = SPLITS if hardware.test_epochs else WATCHED

@@ -18,10 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goodformer import files
 from goodformer.config.run import RunConfig
+from goodformer.engine.parcel import FINAL, settle
 from goodformer.errors import InputError, check_name
 from goodformer.settings import first_mistake
 
-CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", "summary.json", "last.ckpt", ".lock"
+CONFIG, EPOCHS, SUMMARY, STATE, LOCK = "config.json", "epochs.jsonl", FINAL, "last.ckpt", ".lock"
 MODEL, BEST, LAST = "model.json", "best", "last"
 PREDICTED = "predictions.npz"
 """Name of the file of predictions in the folder of a run; see `goodformer.engine.predictions`."""
@@ -231,8 +232,6 @@ class Run:
         At the end, the folder is removed if the settings of the run could not be built. Only the process that holds the
         lock changes anything.
         """
-        from goodformer.engine.parcel import settle  # which knows the files of a run by this module
-
         path = self.folder / LOCK
         for _ in range(ATTEMPTS):
             files.make_folder(self.folder)
