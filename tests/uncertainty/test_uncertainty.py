@@ -524,6 +524,16 @@ def test_a_damaged_file_gets_one_sentence(tmp_path: Path, damage: Any, words: st
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("score", list(unusual.DOMAIN_SCORES))
+def test_every_tensor_of_the_domain_score_is_checked_when_it_is_read(score: str, tmp_path: Path) -> None:
+    learnt = u.Uncertainty.learn(CLASSES, seen(100, 21), seen(15, 22), score, 0.1)
+    assert set(unusual.DOMAIN_SCORES[score].keeps) == set(learnt.state)
+    for name in learnt.state:
+        replace(learnt, state={one: learnt.state[one] for one in learnt.state if one != name}).save(tmp_path)
+        with pytest.raises(InputError, match=f"state/{name}"):
+            u.Uncertainty.load(tmp_path)
+
+
 def test_an_unlabelled_batch_is_looked_at() -> None:
     batch = Batch.from_data_list([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))])
     found = observe.observe_batch(torch.nn.Linear(1, 1), batch, Prediction(torch.zeros(1, 3), None), False)  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ class DomainScore:
         measure: (task, state, B graphs) -> (B,), larger = more unusual.
         among: The same for the graphs that the state was learnt from, each measured against the others.
         learn: (task, graphs) -> the state that ``measure`` needs.
+        keeps: Names of the tensors in this state.
         trains: Whether it is fitted to training graphs instead of validation graphs.
         embeds: Whether it reads embeddings.
         encodings: Encodings of the graphs that it reads.
@@ -48,6 +49,7 @@ class DomainScore:
     about: str
     measure: Callable[[Task, State, Seen], Tensor]
     learn: Callable[[Task, Seen], State] = lambda task, seen: {}
+    keeps: tuple[str, ...] = ()
     among: Callable[[Task, State, Seen], Tensor] | None = None
     trains: bool = False
     embeds: bool = False
@@ -168,7 +170,7 @@ def from_median(
     def measure(task: Task, state: State, seen: Seen) -> Tensor:
         return ((read(seen) - state["centre"]) / state["scale"]).square().mean(-1).sqrt()
 
-    return DomainScore(about, measure, learn, signal=signal, baseline=baseline)
+    return DomainScore(about, measure, learn, ("centre", "scale"), signal=signal, baseline=baseline)
 
 
 def from_signal(name: str, about: str) -> DomainScore:
@@ -218,12 +220,18 @@ DOMAIN_SCORES: dict[str, DomainScore] = {
     "doubt": DomainScore("-log of the largest probability", doubt, classes=True),
     "entropy": DomainScore("entropy of the prediction", entropy, classes=True),
     "mahalanobis": DomainScore(
-        "distance of the embedding to the nearest class mean", mahalanobis, learn_mahalanobis, trains=True, embeds=True
+        "distance of the embedding to the nearest class mean",
+        mahalanobis,
+        learn_mahalanobis,
+        ("means", "whiten"),
+        trains=True,
+        embeds=True,
     ),
     "neighbours": DomainScore(
         "distance of the embedding to the tenth nearest training graph",
         neighbours,
         learn_neighbours,
+        ("known",),
         neighbours_among,
         trains=True,
         embeds=True,
@@ -232,6 +240,7 @@ DOMAIN_SCORES: dict[str, DomainScore] = {
         "Tanimoto distance to the nearest training molecule",
         similarity,
         learn_similarity,
+        (HAVING, STARTS),
         similarity_among,
         trains=True,
         encodings=(ENVIRONMENTS,),

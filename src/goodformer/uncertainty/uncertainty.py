@@ -308,8 +308,9 @@ class Uncertainty:
         description = _read_description(place / DESCRIPTION, weights)
         tensors = read_tensors(place / TENSORS, description.sha256, REPAIR)
         state = {name.partition("/")[2]: value for name, value in tensors.items() if name.startswith("state/")}
-        missing = [name for name in ("reference", "conformity", "counts") if name not in tensors]
-        if missing:
+        kept = () if ALL_ALIKE in state else DOMAIN_SCORES[description.score].keeps
+        needed = ("reference", "conformity", "counts", *(f"state/{name}" for name in kept))
+        if missing := [name for name in needed if name not in tensors]:
             raise InputError(f"{place / TENSORS} has no tensor {missing[0]}; {REPAIR}.")
         if not _fitting(description.task, tensors):
             raise InputError(f"{place / TENSORS} does not fit the task in {DESCRIPTION}; {REPAIR}.")
