@@ -45,6 +45,19 @@ def test_the_report_and_the_table_show_what_the_baselines_reach(command: Command
     assert not any("--method" in note for note in bare.json["notes"])
 
 
+def test_measured_values_also_get_a_gaussian_process(command: Command) -> None:
+    rows = [f"C{'C' * carbons}{'O' * oxygens},{carbons + 2 * oxygens}" for carbons in range(40) for oxygens in range(2)]
+    Path("size.csv").write_text("\n".join(["smiles,size", *rows]))
+    done = command("fit", "size.csv", "--target", "size", "--split", "random", "-o", "model", *TINY)
+    assert done.code == 0
+    found = json.loads(Path("model/report.json").read_text())["baseline"]
+    assert list(found["rows"]) == ["forest", "linear", "gaussian-process"]
+    rmse = {name: row["splits"]["val"]["rmse"] for name, row in found["rows"].items()}
+    assert found["best"] == min(rmse, key=lambda name: rmse[name])
+    head = next(line for line in done.out.splitlines() if "RMSE" in line).split()
+    assert head[-3:] == list(rmse)
+
+
 def report(own: float | None, other: float | None, metric: str = "rocauc") -> dict[str, Any]:
     splits = {"val": {metric: other}}
     baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}

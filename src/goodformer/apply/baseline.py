@@ -17,7 +17,9 @@ from goodformer.engine.run import train
 from goodformer.engine.store import Run
 from goodformer.spec import METRIC_NAMES, split_names, worth
 
-BASELINES = ("forest", "linear")
+CLASSES = ("forest", "linear")
+MEASURED = (*CLASSES, "gaussian-process")
+"""Baselines for classes and for measured values: the strongest quick methods of docs/tried.md."""
 
 
 def fit_baselines(
@@ -45,7 +47,7 @@ def fit_baselines(
     metric, rows = benchmark.task.metric, {}
     members = {member_name(one): member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
     quiet = (hardware or Hardware()).model_copy(update={"progress": False, "tensorboard": False})
-    for name in BASELINES:
+    for name in MEASURED if benchmark.task.measured else CLASSES:
         if name == config.method["name"]:
             continue
         if name in members:

@@ -93,7 +93,7 @@ def _metrics(report: Mapping[str, Any]) -> str:
     if members := report.get("members"):
         chosen = f"{members_in_words(members, names['val'])} "
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
-    others = f"Baselines on the same rows: {' and '.join(baselines)}." if baselines else "No baseline was fitted."
+    others = f"Baselines on the same rows: {', '.join(baselines)}." if baselines else "No baseline was fitted."
     if again := describe_refit(report):
         before = "Metrics and calibration are those of a model that knows the training rows alone."
         others = f"{others} {before} Afterwards {again}."

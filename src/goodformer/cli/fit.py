@@ -59,7 +59,7 @@ def command(
         typer.Option(min=1, max=100, help="Seeds to train and average; default: 1. More is more accurate and slower."),
     ] = None,
     baseline: Annotated[
-        bool, typer.Option("--baseline/--no-baseline", help="Also fit a random forest and a linear model to compare.")
+        bool, typer.Option("--baseline/--no-baseline", help="Also fit quick baselines to compare.")
     ] = True,
     refit: Annotated[
         bool,
@@ -185,7 +185,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
         remarks = [meaning, members_in_words(members, names["val"])]
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     if baselines:
-        remarks.append(f"{' and '.join(baselines)}: baseline{'s' * (len(baselines) > 1)} fitted to the same rows")
+        remarks.append(f"{', '.join(baselines)}: baseline{'s' * (len(baselines) > 1)} fitted to the same rows")
     columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
     output.table(columns, rows, title=title, note="\n".join(remarks))
     if len(classes) > 1:
