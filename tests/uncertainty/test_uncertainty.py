@@ -18,7 +18,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from scipy.optimize import brute
 from scipy.sparse import csr_array
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, softmax
 from sklearn.covariance import LedoitWolf
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -74,37 +74,40 @@ def calibrated_labels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("factor", [0.4, 1.7, 5.0])
-def test_temperature_is_where_brute_force_finds_it(factor: float) -> None:
-    z, y = calibrated_labels(300, seed=1)
-    found = calibration.fit_temperature(CLASSES, torch.from_numpy(factor * z), torch.from_numpy(y))
+def test_temperature_and_shift_are_where_brute_force_finds_them(factor: float) -> None:
+    draw = generator(1)
+    z = 2 * draw.normal(size=(60, 1))
+    y = (draw.random((60, 1)) < expit(z - 1)).astype(float)
+    found = calibration.fit_scaling(TARGET, torch.from_numpy(factor * z), torch.from_numpy(y), (0.7, 0.4))
 
-    def risk(log_t: np.ndarray) -> float:
-        return -log_softmax(factor * z / np.exp(log_t), -1)[np.arange(300), y].mean()
+    def risk(parameters: np.ndarray) -> float:
+        log_t, shift = parameters
+        scaled = factor * z / np.exp(log_t) + shift
+        prior = (log_t / 0.7) ** 2 / 2 + (shift / 0.4) ** 2 / 2
+        return float(np.logaddexp(0, np.where(y == 1, -scaled, scaled)).sum() + prior)
 
-    assert math.log(found) == pytest.approx(float(brute(risk, ((-2.9, 2.9),), Ns=400).item()), abs=1e-3)
+    log_t, shift = brute(risk, ((-2.9, 2.9), (-2.0, 2.0)), Ns=60)
+    assert math.log(found.temperature) == pytest.approx(log_t, abs=2e-3)
+    assert found.shift[0] == pytest.approx(shift, abs=2e-3)
 
 
-def test_temperature_of_binary_targets_passes_over_missing_labels() -> None:
+def test_scaling_of_binary_targets_passes_over_missing_labels() -> None:
     draw = generator(2)
     z = draw.normal(size=(400, 2)) * 3
     y = (draw.random((400, 2)) < expit(z / 2)).astype(float)
     y[draw.random((400, 2)) < 0.3] = np.nan
     known = ~np.isnan(y)
-
-    def risk(log_t: np.ndarray) -> float:
-        signed = np.where(y == 1, -z, z)[known] / np.exp(log_t)
-        return np.logaddexp(0, signed).mean()
-
-    found = calibration.fit_temperature(TARGETS, torch.from_numpy(z), torch.from_numpy(y))
-    assert math.log(found) == pytest.approx(float(brute(risk, ((-2.9, 2.9),), Ns=400).item()), abs=1e-3)
+    found = calibration.fit_scaling(TARGETS, torch.from_numpy(z), torch.from_numpy(y))
     everything = torch.from_numpy(np.where(known, z, 1e3 * z))  # what an unknown label was given does not matter
-    assert calibration.fit_temperature(TARGETS, everything, torch.from_numpy(y)) == pytest.approx(found, rel=1e-6)
+    again = calibration.fit_scaling(TARGETS, everything, torch.from_numpy(y))
+    assert again.temperature == pytest.approx(found.temperature, rel=1e-6)
+    assert again.shift == pytest.approx(found.shift, abs=1e-6)
 
 
 def test_the_temperature_of_an_overconfident_model_is_recovered() -> None:
     z, y = calibrated_labels(20_000, seed=3)
     logits, labels = torch.from_numpy(3 * z), torch.from_numpy(y)
-    t = calibration.fit_temperature(CLASSES, logits, labels)
+    t = calibration.fit_scaling(CLASSES, logits, labels).temperature
     assert t == pytest.approx(3, rel=0.03)
     assert calibration.ece(CLASSES, logits, labels) > 0.05
     assert calibration.ece(CLASSES, logits / t, labels) < 0.015
@@ -114,8 +117,8 @@ def test_the_temperature_of_an_overconfident_model_is_recovered() -> None:
 def test_calibration_never_costs_likelihood_on_validation(seed: int) -> None:
     draw = generator(seed)
     z, y = torch.from_numpy(4 * draw.normal(size=(25, 3))), torch.from_numpy(draw.integers(0, 3, 25))
-    t = calibration.fit_temperature(CLASSES, z, y)
-    assert calibration.nll(CLASSES, z / t, y) <= calibration.nll(CLASSES, z, y)
+    scaling = calibration.fit_scaling(CLASSES, z, y)
+    assert calibration.nll(CLASSES, scaling(z), y) <= calibration.nll(CLASSES, z, y)
 
 
 def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_allows() -> None:
@@ -127,7 +130,7 @@ def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_al
         assert float(scaling(margin * torch.eye(3)).softmax(-1)[0, 0]) == pytest.approx(61 / 62, abs=1e-6)
         assert len(notes) == 1
     targets = torch.stack((y, 1 - y), 1).clamp(0, 1).double()
-    t = calibration.fit_temperature(TARGETS, 0.2 * (targets - 0.5), targets)
+    t = calibration.capped_temperature(TARGETS, 0.2 * (targets - 0.5), targets)
     assert 1 / (1 + math.exp(-0.1 / t)) == pytest.approx(121 / 122, abs=1e-6)
 
 
@@ -135,29 +138,26 @@ def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_al
 def test_logits_that_tell_nothing_are_cooled_off(task: Task) -> None:
     """Overconfident noise: even probabilities are best, which no temperature reaches; the hottest is nearest."""
     draw = generator(25)
-    z = torch.from_numpy(10 * draw.normal(size=(600, task.outputs)))
-    said = draw.integers(0, 3, 600) if task.kind == "multiclass" else draw.integers(0, 2, (600, 2)).astype(float)
+    z = torch.from_numpy(20 * draw.normal(size=(3000, task.outputs)))
+    said = draw.integers(0, 3, 3000) if task.kind == "multiclass" else draw.integers(0, 2, (3000, 2)).astype(float)
     y = torch.from_numpy(said)
     scaling, notes = calibration.calibrate(task, z, y)
-    t = scaling.temperature
-    assert scaling.shift == ()
-    assert t == pytest.approx(calibration.HOTTEST)
+    assert scaling.temperature == pytest.approx(calibration.HOTTEST)
     assert f"{calibration.HOTTEST:g}" in notes[0]
     assert calibration.ece(task, z, y) > 0.4
-    assert calibration.ece(task, z / t, y) < 0.2
-    assert calibration.nll(task, z / t, y) < calibration.nll(task, z, y)
+    assert calibration.ece(task, scaling(z), y) < 0.3
+    assert calibration.nll(task, scaling(z), y) < calibration.nll(task, z, y)
 
 
-def test_an_optimum_at_the_cold_end_is_not_taken() -> None:
-    """One wrong graph whose logits are level: colder is better all the way, which is no temperature to go by."""
-    y = torch.arange(60) % 3
-    z = 0.01 * torch.eye(3, dtype=torch.double)[y]
-    z[0] = torch.tensor([0.0, 1e-9, 0.0], dtype=torch.double)
-    scaling, notes = calibration.calibrate(CLASSES, z, y)
-    t = scaling.temperature
-    assert scaling.shift == ()
-    assert float((z / t).softmax(-1).max()) == pytest.approx(61 / 62, abs=2e-3)
-    assert notes == ()
+def test_few_labels_move_probabilities_less_than_many() -> None:
+    """Four times too sure, and the odds of the first class e^2 too high; 20 labels say less about it than 2,000."""
+    z, y = (torch.from_numpy(one) for one in calibrated_labels(2000, 35))
+    wrong = 4 * (z + torch.tensor([2.0, 0.0, 0.0]))
+    found = [calibration.calibrate(CLASSES, wrong[:count], y[:count])[0] for count in (20, 200, 2000)]
+    temperatures = [one.temperature for one in found]
+    assert 1 < temperatures[0] < temperatures[1] < temperatures[2] == pytest.approx(4, rel=0.1)
+    gaps = [one.shift[0] - one.shift[1] for one in found]
+    assert 0 > gaps[0] > gaps[1] > gaps[2] == pytest.approx(-2, abs=0.2)
 
 
 @pytest.mark.parametrize("prior", [0.05, 0.9])
@@ -172,14 +172,14 @@ def test_probabilities_of_balanced_training_get_their_prior_back(prior: float) -
     assert scaling.temperature == pytest.approx(1, abs=0.1)
     assert scaling.shift[0] == pytest.approx(math.log(prior / (1 - prior)), abs=0.3)
     oracle = LogisticRegression(C=1e6).fit(z.numpy(), y[:, 0])
-    assert 1 / scaling.temperature == pytest.approx(float(oracle.coef_[0, 0]), rel=1e-2)
-    assert scaling.shift[0] == pytest.approx(float(oracle.intercept_[0]), rel=1e-2)
+    assert 1 / scaling.temperature == pytest.approx(float(oracle.coef_[0, 0]), rel=0.05)
+    assert scaling.shift[0] == pytest.approx(float(oracle.intercept_[0]), rel=0.05)
     assert calibration.ece(TARGET, scaling(z), labels) < 0.02 < calibration.ece(TARGET, z, labels)
 
 
 def test_classes_and_targets_are_shifted_where_they_must() -> None:
     z, y = (torch.from_numpy(one) for one in calibrated_labels(3000, 32))
-    assert calibration.calibrate(CLASSES, z, y)[0].shift == ()
+    assert calibration.calibrate(CLASSES, z, y)[0].shift == pytest.approx((0, 0, 0), abs=0.1)
     moved = z + torch.tensor([2.0, 0.0, 0.0])
     scaling, _ = calibration.calibrate(CLASSES, moved, y)
     assert calibration.nll(CLASSES, scaling(moved), y) == pytest.approx(calibration.nll(CLASSES, z, y), abs=5e-3)
@@ -187,15 +187,8 @@ def test_classes_and_targets_are_shifted_where_they_must() -> None:
     both = torch.from_numpy(draw.normal(size=(2000, 2)))
     labels = torch.from_numpy((draw.random((2000, 2)) < expit(both.numpy())).astype(float))
     shift = calibration.calibrate(TARGETS, both + torch.tensor([0.0, 1.5]), labels)[0].shift
-    assert shift[0] == 0
+    assert shift[0] == pytest.approx(0, abs=0.15)
     assert shift[1] == pytest.approx(-1.5, abs=0.25)
-
-
-def test_few_labels_are_not_shifted() -> None:
-    z = torch.linspace(-1, 1, 40, dtype=torch.double)[:, None] + 3
-    y = torch.zeros(40, 1, dtype=torch.double)
-    y[[5, 20, 30, 38]] = 1  # fewer than five
-    assert calibration.calibrate(TARGET, z, y)[0].shift == ()
 
 
 def test_the_class_said_is_the_most_probable_after_calibration(tmp_path: Path) -> None:
@@ -346,7 +339,7 @@ def test_sets_are_those_of_a_plain_loop() -> None:
     z, y = calibrated_labels(60, seed=10)
     what = observe.Seen(torch.from_numpy(z), torch.zeros(60, 5), None, {}, torch.from_numpy(y))
     fitted = u.Uncertainty.learn(CLASSES, what, what, "energy")
-    p = softmax(z / fitted.scaling.temperature, -1)
+    p = softmax(fitted.scaling(torch.from_numpy(z)).numpy(), -1)
     for row, found in zip(p, fitted.sets(torch.from_numpy(z), 0.8).tolist(), strict=True):
         for k in range(3):
             scores = np.sort(1 - p[y == k, k])

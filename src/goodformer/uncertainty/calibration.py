@@ -15,13 +15,15 @@ from torch.nn import functional as F
 from goodformer.methods.base import link, mean_loss
 from goodformer.spec import Task
 
-BINS, FEWEST, FEWEST_EACH = 15, 20, 5
+BINS, FEWEST = 15, 20
 COLDEST, HOTTEST = 0.001, 20.0
 """Range of calibration temperatures; the highest is for logits that do not predict the labels."""
-SIGNIFICANT = 0.99
-"""Level of the test that decides whether a shift is used."""
-MOST_SHIFT, WEAK = 15.0, 1e-3
-"""Largest shift, and the weight of the squared shifts, which makes the minimum unique."""
+MOST_SHIFT = 15.0
+DEVIATIONS = (0.35, 0.5)
+"""Standard deviations of the log temperature and of each shift before labels are seen.
+
+Chosen on ID validation, see docs/uncertainty.md: without them, 30 labels make probabilities worse than none.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,83 +56,56 @@ def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[Scaling, tuple[str
         reason = "some predictions are not finite"
     if reason:
         return Scaling(), (f"probabilities are not calibrated: {reason}.",)
-    t = fit_temperature(task, logits, y)
     if _all_right(task, logits, y):
-        return Scaling(t), ("no validation errors: confidence is capped by the sample size.",)
-    if shifted := fit_shift(task, logits, y):
-        return shifted, ()
-    if t >= HOTTEST * (1 - 1e-9):
-        note = f"predictions are uninformative on ID validation: the temperature is {HOTTEST:g}, its maximum."
-        return Scaling(t), (note,)
-    return Scaling(t), ()
+        capped = Scaling(capped_temperature(task, logits, y))
+        return capped, ("no validation errors: confidence is capped by the sample size.",)
+    found = fit_scaling(task, logits, y)
+    if found.temperature < HOTTEST * (1 - 1e-9):
+        return found, ()
+    return found, (f"predictions are uninformative on ID validation: the temperature is {HOTTEST:g}, its maximum.",)
 
 
-def fit_shift(task: Task, logits: Tensor, y: Tensor) -> Scaling | None:
-    """Return temperature and shifts that minimise the mean loss, as Platt scaling does; None if no shift is needed.
+def fit_scaling(task: Task, logits: Tensor, y: Tensor, deviations: tuple[float, float] = DEVIATIONS) -> Scaling:
+    """Return the most probable temperature and shifts, one per output, under normal priors around 1 and 0.
 
-    Balanced training makes rare classes too probable, which no temperature can correct. A shift costs one parameter
-    per target, or per class but one, so it is used only where a likelihood-ratio test at `SIGNIFICANT` prefers it to
-    the temperature alone. A target with fewer than `FEWEST_EACH` labels of one of its classes has none.
+    Overconfident training calls for a temperature; balanced training makes rare classes too probable, which only a
+    shift corrects. Few labels cannot tell much about either, hence the priors. Missing labels (NaN) are skipped.
+
+    Args:
+        task: What is predicted.
+        logits: Logits (B, C).
+        y: Labels.
+        deviations: Standard deviations of the log temperature and of each shift before labels are seen.
     """
     from scipy.optimize import minimize  # needed to fit only, and takes a second
-    from scipy.stats import chi2
 
     z, labels = logits.double(), y.double() if y.is_floating_point() else y
     known = int((~labels.isnan()).sum())
-    if task.kind == "multiclass":
-        free = labels.bincount(minlength=task.outputs) >= FEWEST_EACH  # (C,)
-        free &= bool(free.sum() > 1)
-    else:
-        free = ((labels == 0).sum(0) >= FEWEST_EACH) & ((labels == 1).sum(0) >= FEWEST_EACH)
-    bounds = (-math.log(HOTTEST), -math.log(COLDEST))
 
-    def best(free: Tensor) -> tuple[float, NDArray[np.float64]]:
-        """Return the sum of losses and the parameters: log(1/t), then a shift for every free output."""
+    def risk(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Return the negative log posterior and its slope; the parameters are log(1/t) and the shifts."""
+        p = torch.tensor(parameters, requires_grad=True)
+        unusual = (p[0] / deviations[0]).square() + (p[1:] / deviations[1]).square().sum()
+        loss = known * mean_loss(task, z * p[0].exp() + p[1:], labels) + unusual / 2
+        (slope,) = torch.autograd.grad(loss, p)
+        return float(loss.detach()), slope.numpy()
 
-        def risk(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            p = torch.tensor(parameters, requires_grad=True)
-            shift = z.new_zeros(task.outputs).masked_scatter(free, p[1:])
-            loss = known * mean_loss(task, z * p[0].exp() + shift, labels) + WEAK * p[1:].square().sum()
-            (slope,) = torch.autograd.grad(loss, p)
-            return float(loss.detach()), slope.numpy()
-
-        start = np.zeros(1 + int(free.sum()))
-        limits = [bounds, *[(-MOST_SHIFT, MOST_SHIFT)] * int(free.sum())]
-        found = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=limits)
-        return float(found.fun), found.x
-
-    plain, _ = best(torch.zeros_like(free))
-    if task.kind == "multiclass":
-        groups = [free] if bool(free.any()) else []
-    else:
-        groups = [free & (torch.arange(len(free)) == target) for target in free.nonzero().flatten().tolist()]
-    kept = torch.zeros_like(free)
-    for group in groups:
-        freedom = int(group.sum()) - (task.kind == "multiclass")
-        if 2 * (plain - best(group)[0]) > chi2.ppf(SIGNIFICANT, freedom):
-            kept |= group
-    if not bool(kept.any()):
-        return None
-    parameters = torch.from_numpy(best(kept)[1])
-    shift = z.new_zeros(task.outputs).masked_scatter(kept, parameters[1:])
-    return Scaling(math.exp(-float(parameters[0])), tuple(shift.tolist()))
+    limits = [(-math.log(HOTTEST), -math.log(COLDEST)), *[(-MOST_SHIFT, MOST_SHIFT)] * task.outputs]
+    found = minimize(risk, np.zeros(1 + task.outputs), jac=True, method="L-BFGS-B", bounds=limits).x
+    return Scaling(math.exp(-float(found[0])), tuple(found[1:].tolist()))
 
 
-def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
-    """Return the t > 0 that minimises the mean loss of ``logits / t``; 1 where no other value is better.
+def capped_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
+    """Return the temperature of logits that are right for every label, which alone would call for certainty.
 
-    The loss is convex in 1/t, so a bounded search over log(1/t) finds the minimum. Missing labels (NaN) are skipped.
-    If the loss keeps falling as t decreases, for example because every prediction is right, labels are smoothed as
-    Platt does: a share 1 / (n + 2) goes to the other classes, so the mean confidence is about (n + 1) / (n + 2). If it
-    keeps falling as t increases, the logits do not predict the labels and t is `HOTTEST`.
+    Labels are smoothed as Platt does: a share 1 / (n + 2) goes to the other classes, so the mean confidence is about
+    (n + 1) / (n + 2).
     """
     z, labels = logits.double(), y.double() if y.is_floating_point() else y
+    share = 1 / (int((~labels.isnan()).sum()) + 2)
 
     def risk(log_b: float) -> float:
-        return float(mean_loss(task, z * math.exp(log_b), labels))
-
-    def smoothed_risk(log_b: float) -> float:
-        share, scaled = 1 / (int((~labels.isnan()).sum()) + 2), z * math.exp(log_b)
+        scaled = z * math.exp(log_b)
         if task.kind == "multiclass":
             logs = scaled.log_softmax(-1)
             wrong = -(logs.sum(-1) - logs.gather(-1, labels[:, None])[:, 0]).mean() / (task.outputs - 1)
@@ -138,11 +113,7 @@ def fit_temperature(task: Task, logits: Tensor, y: Tensor) -> float:
             wrong = mean_loss(task, scaled, 1 - labels)
         return float((1 - share) * mean_loss(task, scaled, labels) + share * wrong)
 
-    low, high = -math.log(HOTTEST), -math.log(COLDEST)
-    best = high if _all_right(task, z, labels) else _minimum(risk, low, high)
-    if best > high - 1e-2:
-        return math.exp(-_minimum(smoothed_risk, low, high))
-    return math.exp(-best) if risk(best) < risk(0.0) else 1.0
+    return math.exp(-_minimum(risk, -math.log(HOTTEST), -math.log(COLDEST)))
 
 
 def _minimum(risk: Callable[[float], float], low: float, high: float) -> float:
