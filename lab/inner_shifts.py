@@ -28,7 +28,7 @@ from goodformer.config.run import Hardware
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine import predictions
-from goodformer.engine.blend import kind_weights, learn
+from goodformer.engine.combine import kind_weights, learn
 from goodformer.engine.evaluate import rocauc
 from goodformer.engine.run import train
 from goodformer.engine.store import PREDICTED

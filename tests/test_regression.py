@@ -18,7 +18,7 @@ from sklearn.utils import estimator_checks
 from goodformer import GraphClassifier, GraphRegressor, InputError
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
-from goodformer.engine.blend import mean_weights
+from goodformer.engine.combine import mean_weights
 from goodformer.engine.evaluate import measure
 from goodformer.engine.selection import select_epoch, should_stop
 from goodformer.methods.goodformer import intervene

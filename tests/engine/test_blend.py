@@ -15,8 +15,9 @@ from goodformer.config.run import RunConfig
 from goodformer.data import load_benchmark
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.graphs import GraphSet
-from goodformer.engine import blend as module
+from goodformer.engine import combine as module
 from goodformer.engine import record
+from goodformer.engine.blend import member_run
 from goodformer.engine.run import train
 from goodformer.engine.store import Run, list_runs
 from goodformer.engine.training import Training
@@ -168,7 +169,7 @@ def test_a_member_of_another_blend_is_copied_if_the_same_source_trained_it(
     assert (trained == []) is (commit == "abc")
     shutil.rmtree(first.folder)  # a copy does not need it
     members = (second.summary or {})["members"]
-    assert all(module.member_run(second, one["run"]).finished for one in members)
+    assert all(member_run(second, one["run"]).finished for one in members)
     assert {one["preset"] for one in members} == {"other"}
     assert [one["id_val"] for one in members] == [one["id_val"] for one in (run.summary or {})["members"]]
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from goodformer.config.members import blend_of
 from goodformer.config.presets import configure, default_model, member_configs, member_name, presets
 from goodformer.config.run import RunConfig
-from goodformer.engine.blend import EQUAL, best_shift, combine, learn, mixture_weights
+from goodformer.engine.combine import EQUAL, best_shift, combine, learn, mixture_weights
 from goodformer.engine.evaluate import rocauc
 from goodformer.errors import InputError
 from goodformer.methods import METHODS
