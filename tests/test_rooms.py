@@ -141,6 +141,40 @@ def test_the_order_of_rooms_has_no_cycle() -> None:
         left = {name: allowed for name, allowed in left.items() if name not in free}
 
 
+def module_imports(path: Path) -> set[Path]:
+    """Source files that a file imports, at its top or inside a function, but not for type checking alone."""
+    typing_only = {
+        child
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for child in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree(path)):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {source(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {source(f"{node.module}.{alias.name}") or source(node.module or "") for alias in node.names}
+    return {file for file in found if file} - {path, SOURCE / "__init__.py"}
+
+
+def source(module: str) -> Path | None:
+    """The file of a module of this package."""
+    place = SOURCE.parent.joinpath(*module.split("."))
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file in set(files())), None)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Not even inside a function, which hides a cycle instead of removing it."""
+    left = {path: module_imports(path) for path in files()}
+    while left:
+        free = {path for path, needs in left.items() if not needs & set(left)}
+        assert free, f"these modules are in a cycle or import one: {sorted(map(relative, left))}"
+        left = {path: needs for path, needs in left.items() if path not in free}
+
+
 def test_nothing_imports_the_lab_or_the_benchmarks() -> None:
     assert not [
         relative(path) for path in files() if {name.split(".")[0] for name in imports(path)} & {"lab", "benchmarks"}

@@ -20,8 +20,9 @@ from goodformer.errors import InputError
 from goodformer.explain.explanation import explain
 from goodformer.explain.fidelity import NONE, VERDICTS
 from goodformer.fitted import FittedModel
-from goodformer.pages import EVIDENCE, attempted, evidence, report
+from goodformer.pages import EVIDENCE, attempted, evidence
 from goodformer.pages.model import write as write_page
+from goodformer.pages.report import report
 from goodformer.spec import SPLIT_NAMES
 from tests.pages.conftest import EVIL, QUIET, write
 

@@ -25,7 +25,7 @@ def command(
     ],
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Rows with known labels, to compare a fitted model's predictions with."),
+        typer.Argument(metavar="FILE", help="Rows with known labels, to compare a fitted model's predictions with."),
     ] = None,
     smiles: options.SmilesAsTrained = None,
     weights: options.Weights = "best",

@@ -15,7 +15,7 @@ def command(
     name: options.ModelName,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Your own rows, in any format that predict reads."),
+        typer.Argument(metavar="FILE", help="Your own rows, in any format that predict reads."),
     ] = None,
     split: Annotated[
         str | None,

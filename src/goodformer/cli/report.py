@@ -45,7 +45,7 @@ def command(
     molecules of the training data.
     """
     with output.working():
-        from goodformer.pages import report
+        from goodformer.pages.report import report
 
         page = report(sources, out, data, smiles, runs, overwrite)
     output.document({"page": str(page)}) if as_json else typer.echo(f"report: {page}")

@@ -12,7 +12,7 @@ from goodformer.cli import options, output
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[ARTEFACT]", help="A table or figure; default: list all.")
+        str | None, typer.Argument(metavar="ARTEFACT", help="A table or figure; default: list all.")
     ] = None,
     budget: Annotated[str | None, typer.Option(help=f"Only this budget: {options.BUDGETS}.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; default: that of the artefact.")] = None,

@@ -106,7 +106,7 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
 @app.command("export")
 def export(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs to export; default: all finished runs.")
+        list[str] | None, typer.Argument(metavar="RUN", help="Runs to export; default: all finished runs.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Add the lines to this file.")] = None,
     predictions: options.Predictions = False,

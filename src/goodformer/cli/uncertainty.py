@@ -13,7 +13,7 @@ from goodformer.errors import InputError
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run's folder, or the start of its name or id.")
+        str | None, typer.Argument(metavar="RUN", help="A run's folder, or the start of its name or id.")
     ] = None,
     weights: options.Weights = "best",
     alpha: Annotated[float, typer.Option(help="Share of ID graphs that may be flagged as outside.")] = 0.05,
