@@ -82,6 +82,8 @@ def hold(path: Path) -> AbstractContextManager[object]:
     try:
         held = lock.acquire(timeout=PROBE)
     except Timeout:
+        if not path.exists():  # its holder has just removed it, or it cannot be made, for which this gives the reason
+            tempfile.TemporaryFile(dir=path.parent).close()
         raise Held(_words(path)) from None
     with suppress(OSError):  # the lock holds without a name
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")

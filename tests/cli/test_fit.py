@@ -257,9 +257,11 @@ def test_a_second_fit_replaces_the_first_and_says_so(command: Command) -> None:
     assert not Path("model/unreadable.csv").exists()
     again = command(*words).err
     (run,) = Path("runs").glob("*/summary.json")
-    assert "earlier model" in again
     assert str(run.parent) in again  # the finished run is not trained again
     assert str(run.parent) not in first.err
+    other = command(*words, "--seed", "1", "--overwrite").err
+    assert "earlier model" in other
+    assert "earlier model" not in again
 
 
 def test_a_model_is_not_written_among_other_files(command: Command) -> None:
@@ -337,14 +339,15 @@ def test_members_are_averaged_and_their_spread_is_a_column(command: Command) -> 
     assert answer.code == 0, answer.err
     report = json.loads(Path("model/report.json").read_text())
     assert [one["seed"] for one in report["members"]] == [0, 1]
-    assert "erm seed 1" in answer.out
+    seeds = [line.split()[1] for line in answer.out.splitlines() if line.startswith("erm ")]
+    assert seeds == ["0", "1"]
     assert command("predict", "model", "mine.csv", "-o", "answers.csv", "--quiet").code == 0
     rows = rows_of(Path("answers.csv"))
     spread = [float(row["spread"]) for row in rows if not row["problem"]]
     assert 0 < max(spread) < 0.5
     assert [row["spread"] for row in rows if row["problem"]] == ["", ""]
     again = command("fit", "mine.csv", "--members", "2", *words)
-    assert "finished" in again.err
+    assert "table-blend" in again.err
 
 
 def test_members_of_another_method_have_their_own_presets(command: Command) -> None:
@@ -417,12 +420,13 @@ def test_the_card_names_baselines_and_members() -> None:
         "selected_epoch": 1, "epochs": 1, "splits": splits, "seed": 3, "run": "r", "notes": ["val has only 2 rows."],
         "baseline": {"best": "forest", "rows": {"forest": {"splits": {**splits, "test": {"rocauc": 0.25}}}}},
         "members": [
-            {"method": "erm", "seed": 3, "weight": 0.25, "temperature": 1.5},
+            {"method": "erm", "seed": 3, "weight": 0.25, "temperature": 1.5, "id_val": 0.625, "ood_test": 0.875},
             {"method": "linear", "seed": 4, "weight": 0.75, "temperature": 1.0},
         ],
     }  # fmt: skip
     text = card(report)
     assert "| OOD test | 2 | 0.750 | 0.250 | testing only |" in text
-    assert "erm seed 3 (weight 0.25, temperature 1.50), linear seed 4 (weight 0.75, temperature 1.00)" in text
+    assert "| erm | 3 | 0.250 | 1.500 | 0.625 | - | - | 0.875 |" in text
+    assert "| linear | 4 | 0.750 | 1.000 | - | - | - | - |" in text
     assert "Val has only 2 rows." in text
     assert "## Calibration" not in text

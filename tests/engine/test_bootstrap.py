@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
 from goodformer.engine import bootstrap
+from goodformer.spec import Task
 
 RANDOM = np.random.default_rng(0)
 
@@ -55,3 +56,14 @@ def test_resamples_keep_the_number_of_each_class() -> None:
     assert (counts[0] == 1).all()
     assert (counts[:, :7].sum(1) == 7).all()
     assert (counts[:, 7:].sum(1) == 3).all()
+
+
+def test_few_rows_have_a_value_but_no_interval() -> None:
+    task = Task("binary", 1, "rocauc")
+    for rows in (bootstrap.FEWEST - 1, bootstrap.FEWEST):
+        labels, said = np.arange(rows)[:, None] % 2.0, RANDOM.normal(size=(rows, 1))
+        entry = bootstrap.metrics(task, ["y"], labels, said, others={"forest": -said})[0]
+        other = entry["others"]["forest"]
+        assert (entry["rows"], entry["value"] is None) == (rows, False)
+        for one in (entry, other, other["difference"]):
+            assert (one["low"] is None) == (one["high"] is None) == (rows < bootstrap.FEWEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from goodformer.config.presets import members_in_words
+from goodformer.config.presets import member_table
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
 from goodformer.fitted import describe_refit
@@ -90,14 +90,17 @@ def _metrics(report: Mapping[str, Any]) -> str:
     rule = describe_selection(report["selection"], report["splits"], metric, names)
     chosen = f"Epoch {report['selected_epoch']} of {report['epochs']} was chosen: {rule}. "
     chosen = chosen if report["epochs"] > 1 else ""
+    parts = []
     if members := report.get("members"):
-        chosen = f"{members_in_words(members, names['val'])} "
+        chosen, (member_heads, member_rows) = "", member_table(members, names)
+        shown = [[_number(cell) if isinstance(cell, float | None) else cell for cell in row] for row in member_rows]
+        parts = [f"Members, combined on {names['val']}:", _table(member_heads, shown)]
     heads = ["split", "rows", *(f"{METRIC_NAMES[metric]}, {name}" for name in columns), "use"]
     others = f"Baselines on the same rows: {', '.join(baselines)}." if baselines else "No baseline was fitted."
     if again := describe_refit(report):
         before = "Metrics and calibration are those of a model that knows the training rows alone."
         others = f"{others} {before} Afterwards {again}."
-    return f"{_table(heads, rows)}\n\n{chosen}{others}"
+    return "\n\n".join([_table(heads, rows), *parts, f"{chosen}{others}"])
 
 
 def _calibration(report: Mapping[str, Any]) -> str:

@@ -13,14 +13,12 @@ from goodformer.apply.predict import BLOCK, LISTED, model_blocks, notes_on, prob
 from goodformer.data.readers.labels import labelled, read_known
 from goodformer.data.readers.rows import Block
 from goodformer.data.readers.values import counted
-from goodformer.engine.bootstrap import metrics
+from goodformer.engine.bootstrap import FEWEST, metrics
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.uncertainty.calibration import measures
 
 ALL, INSIDE, OUTSIDE = "all rows", "inside the domain", "outside the domain"
-FEWEST = 10
-"""Labelled rows below which a part of them has no metrics of its own."""
 
 
 def evaluate_file(

@@ -180,7 +180,7 @@ def fit_file(
         The content of ``report.json``, ``folder``, and ``page``, the path of ``report.html`` if it was written.
     """
     check_refit(refit, retrain)
-    folder = Path(out)
+    folder, hardware = Path(out), (hardware or Hardware()).model_copy(update={"test_epochs": False})
     files.settle(folder)
     earlier = (folder / MODEL).is_file()
     found = folder.iterdir() if folder.is_dir() and not earlier else ()
@@ -191,16 +191,17 @@ def fit_file(
         benchmark, collection, labels = table.benchmark(), table.collection, table.labels
         config = configure_fit(benchmark, source.dataset, recipe)
         check_splits(config, benchmark)  # before the warnings: an error makes them pointless
-        if earlier and not overwrite and _run_of(folder) != config.id:
+        before, same = Run(Path(runs) / config.folder_name), earlier and _run_of(folder) == config.id
+        if earlier and not overwrite and not same:
             raise InputError(f"{folder} holds another model; choose a new folder, or replace it with --overwrite.")
-        replaced = f"{folder} holds an earlier model, which this one replaces." if earlier else ""
+        replaced = f"{folder} holds an earlier model, which this one replaces." if earlier and not same else ""
         warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
-            reused = Run(Path(runs) / config.folder_name).reuse_note
+            reused = f"this was fitted before: run {before.folder} is used; delete it to train again."
             ignored = ignored_epochs(config.method["name"], recipe.overrides)
-            for sentence in filter(None, (replaced, *warned, ignored, reused)):
+            for sentence in filter(None, (replaced, *warned, ignored, reused if before.finished else "")):
                 warn(sentence)
-        if watch and not Run(Path(runs) / config.folder_name).finished:
+        if watch and not before.finished:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
         fitted, run = fit_benchmark(config, benchmark, runs, hardware)
         baselines = fit_baselines(run, config, benchmark, runs, hardware, watch) if baseline else None
@@ -213,7 +214,6 @@ def fit_file(
         final.remember(collection.subset(known), labels.y).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
-        copied += ["members"] if "members" in summary else []
         problems = table.rows.problems()
         report: dict[str, Any] = {
             "file": table.path.name,
@@ -234,7 +234,7 @@ def fit_file(
             "task": labels.task.kind,
             "scale": list(benchmark.task.scale),
             "coverage": interval_coverage(fitted, benchmark),
-            **{name: summary.get(name) for name in copied},
+            **{name: summary.get(name) for name in (*copied, *({"members"} & summary.keys()))},
             "run": run.folder.name,
             "refitted": final.file.about.get("refitted", 0),
             "retrained": final.file.about.get("retrained", False),

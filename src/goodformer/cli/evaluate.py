@@ -131,11 +131,14 @@ def show_file(report: Mapping[str, Any]) -> None:
             found = (part["calibration"].get(name) for part in parts.values())
             rows.append([title, *("-" if one is None else f"{one:.3f}" for one in found)])
     if any(part["coverage"] for part in parts.values()):
-        kind = "intervals" if report["metric"] in LOWER_IS_BETTER else "sets"
+        kind, size = ("intervals", "width") if report["metric"] in LOWER_IS_BETTER else ("sets", "size, in classes")
         for place, level in enumerate(one["level"] for one in parts[next(iter(parts))]["coverage"]):
-            found = (part["coverage"][place]["coverage"] for part in parts.values())
-            shares = ["-" if one is None else f"{one:.3f}" for one in found]
-            rows.append([f"coverage of {100 * level:g} % {kind}", *shares])
+            for measure, title in (
+                ("coverage", f"coverage of {100 * level:g} % {kind}"),
+                ("size", f"their mean {size}"),
+            ):
+                found = (part["coverage"][place][measure] for part in parts.values())
+                rows.append([title, *("-" if one is None else f"{one:.3f}" for one in found)])
     heads = [f"{name} ({part['rows']:,})" for name, part in parts.items()]
     few = [f"{part['rows']:,} {name}" for name, part in report["parts"].items() if not part["metrics"] and part["rows"]]
     note = "In brackets: 95 % intervals from drawing rows with replacement."

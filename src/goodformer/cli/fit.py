@@ -159,7 +159,7 @@ def _origin(report: dict[str, Any], split: str) -> str:
 
 def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     """Print the metric on each split, the task, unreadable rows and the next step."""
-    from goodformer.config.presets import members_in_words
+    from goodformer.config.presets import member_table
     from goodformer.data.readers.values import counted, percent
     from goodformer.engine.selection import describe_selection
     from goodformer.fitted import describe_refit
@@ -181,13 +181,18 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     selected = f"selected epoch: {report['selected_epoch']} of {report['epochs']} ({rule})"
     remarks = [meaning, *([selected] if report["epochs"] > 1 else [])]
     named = ", ".join(name for _, name, _ in report.get("files", ())) or report["file"]
-    if members := report.get("members"):
-        remarks = [meaning, members_in_words(members, names["val"])]
+    members = report.get("members") or []
+    if members:
+        remarks = [meaning]
+    if again := describe_refit(report):
+        remarks.append(f"metrics are those of the model that knows the training rows alone; afterwards {again}")
     title = f"{report['method']} ({report['model']}) fitted to {named}, split by {report['split']}"
     if baselines:
         remarks.append(f"{', '.join(baselines)}: baseline{'s' * (len(baselines) > 1)} fitted to the same rows")
     columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
     output.table(columns, rows, title=title, note="\n".join(remarks))
+    if members:
+        output.table(*member_table(members, names), title=f"members, combined on {names['val']}")
     if len(classes) > 1:
         splits = report["splits"].items()
         own = [[target, *(row.get(f"{metric}_{place}") for _, row in splits)] for place, target in enumerate(classes)]
@@ -196,8 +201,6 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     missing = f"; {counted(left, 'row')} left out: no label, or no value to split by" if left else ""
     targets = "; ".join(f"{target}: {' or '.join(names) or 'a measured value'}" for target, names in classes.items())
     typer.echo(f"predicts {targets}{missing}")
-    if again := describe_refit(report):
-        typer.echo(f"saved model: {again} afterwards")
     for split, found in report["coverage"]["splits"].items():
         level, share = report["coverage"]["level"], found["coverage"]
         words = f"{level:.0%} intervals hold {percent(share)} of the values of {names[split]}"

@@ -150,6 +150,22 @@ def member_name(member: Mapping[str, Any]) -> str:
     return row if preset in ("", "default") else f"{row}:{preset}"
 
 
+def member_table(members: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> tuple[list[str], list[list[Any]]]:
+    """Return the heads and rows of a table of members: their weights and metrics on the splits of those names."""
+    entries = {"id_val": "id_val", "val": "ood_val", "id_test": "id_test", "test": "ood_test"}
+    rows = [
+        [
+            member_name(one),
+            one["seed"],
+            one["weight"],
+            one["temperature"],
+            *(one.get(entry) for entry in entries.values()),
+        ]
+        for one in members
+    ]
+    return ["member", "seed", "weight", "temperature", *(names[split] for split in entries)], rows
+
+
 def members_in_words(members: Sequence[Mapping[str, Any]], split: str) -> str:
     """Return a sentence about the members in the record of a blend, combined on a split of that name.
 

@@ -22,6 +22,8 @@ NAMES = {**METRIC_NAMES, "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
 IN_UNITS = ("rmse", "mae")
 """Metrics in the unit of a measured target; smaller is better."""
 RESAMPLES, LEVEL = 500, 0.95
+FEWEST = 10
+"""Rows below which a metric has no interval: it would suggest a precision that so few rows cannot have."""
 BLOCK, CELLS = 250, 10_000_000
 """Resamples that are drawn at a time, and weights of rows in them that are computed with at a time."""
 
@@ -71,15 +73,16 @@ def metrics(
                 side: _mean([one / unit for one, unit in zip(some, units, strict=True)]) if place < 0 else some[place]
                 for side, some in samples[metric].items()
             }
+            count = int((known.any(1) if place < 0 else known[:, place]).sum())
             rows.append(
                 {
                     "metric": metric,
                     "name": NAMES.get(metric, metric),
                     "target": target,
-                    "rows": int((known.any(1) if place < 0 else known[:, place]).sum()),
-                    **interval(each[""]),
+                    "rows": count,
+                    **interval(each[""], count),
                     "others": {
-                        side: {**interval(some), "difference": interval(each[""] - some)}
+                        side: {**interval(some, count), "difference": interval(each[""] - some, count)}
                         for side, some in each.items()
                         if side
                     },
@@ -136,9 +139,14 @@ def resamples(y: Array, seed: int = 0) -> Array:
     return np.concatenate([np.ones((1, len(y)), counts.dtype), counts])
 
 
-def interval(samples: Floats) -> dict[str, float | None]:
-    """Return the value of all rows and the ends of its interval; the first sample is that of all rows."""
-    known = samples[1:][np.isfinite(samples[1:])]
+def interval(samples: Floats, rows: int = FEWEST) -> dict[str, float | None]:
+    """Return the value of all rows and the ends of its interval, unknown for few rows.
+
+    Args:
+        samples: The metric of all rows, then of each resample (R + 1,).
+        rows: Number of rows.
+    """
+    known = samples[1:][np.isfinite(samples[1:]) & (rows >= FEWEST)]
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
     return {"value": plain(samples[0]), "low": plain(low), "high": plain(high)}

@@ -455,7 +455,8 @@ def table_rows(
     own: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return the rows of the table with their drawings; each row is given by its number and its place."""
-    drawings = explained(model, collection, [place for _, place in rows])
+    places = [place for _, place in rows]
+    drawings = explained(model, collection, places) if answers.verdicts else plainly(model, collection, places)
     targets, train, made = known["targets"], known["parts"]["train"], []
     for (row, place), item in zip(rows, drawings, strict=True):
         said = []
@@ -476,7 +477,7 @@ def table_rows(
                 "row": row + 1,
                 "drawing": page.drawing({**item, "verdict": decided}, 200, 140),
                 "verdict": decided,
-                "source": item["source"],
+                "source": item.get("source"),
                 "own": [_cut(answers.columns[name][row]) for name in own],
                 "smiles": collection.smiles[place] if collection.smiles else "",
                 "answers": said,
@@ -491,6 +492,19 @@ def table_rows(
             }
         )
     return made
+
+
+def plainly(model: FittedModel, collection: Collection, places: Sequence[int]) -> list[dict[str, Any]]:
+    """Return what is needed to draw some graphs of a collection without colours."""
+    some = collection.subset(torch.tensor(list(places), dtype=torch.long))
+    if some.molecules is None:
+        return [
+            evidence.drawn(graph, None, model.molecular) if graph.num_nodes <= evidence.LARGEST else {}
+            for graph in (some.graphs[place] for place in range(len(places)))
+        ]
+    read = model.read(list(some.molecules.smiles))
+    graphs, smiles = read.graphs.as_given(), read.smiles or (None,) * len(places)
+    return [evidence.drawn(graphs[place], smiles[place], True) for place in range(len(places))]
 
 
 def explained(model: FittedModel, collection: Collection, places: Sequence[int]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from goodformer.data.benchmarks.table import LabelledFile
 from goodformer.data.cards import domain_name, domains_of
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.collection import Collection
+from goodformer.data.readers.values import counted
 from goodformer.data.splits.domains import NO_RING
 from goodformer.data.splits.parts import places_of
 from goodformer.data.splits.split import Split
@@ -235,8 +236,10 @@ def verdict(found: Evidence) -> dict[str, str]:
     if not known:
         return {"kind": "warn", "text": f"{metric} is not defined on any held-out part: each has a single class."}
     part, own = known[0], headline(found, known[0])
-    where, low_high = found["names"][part], f"95 % interval {page.number(own['low'])} to {page.number(own['high'])}"
-    text = f"On {where}, {about['method']} reaches {metric} {page.number(own['value'])} ({low_high})."
+    where, few = found["names"][part], own["rows"] < bootstrap.FEWEST
+    certainty = f"95 % interval {page.number(own['low'])} to {page.number(own['high'])}"
+    certainty = f"unreliable: {counted(own['rows'], 'row')}" if few else certainty
+    text = f"On {where}, {about['method']} reaches {metric} {page.number(own['value'])} ({certainty})."
     name = about.get("best") if about.get("best") in own["others"] else next(iter(own["others"]), None)
     if name is None:
         return {"kind": "", "text": f"{text} No baseline was fitted to the same rows."}
@@ -444,7 +447,7 @@ def number_charts(found: Evidence, place: int) -> list[dict[str, Any]]:
         if part in found["parts"]:
             said = [value for value in found["parts"][part]["predicted"][place] if value is not None]
             shares.append(Series(found["names"][part], PART_COLOURS[part], said))
-    scatter = charts.scatter(points, f"measured {name}", f"predicted {name}", diagonal=True)
+    scatter = charts.scatter(points, "measured", "predicted", diagonal=True)
     return [
         figure("Predicted against measured", scatter, _legend(points)),
         figure("Predictions", charts.histogram(shares, f"predicted {name}"), _legend(shares)),

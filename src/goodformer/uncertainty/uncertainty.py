@@ -1,6 +1,7 @@
 """The uncertainty of a fitted model: calibrated probabilities, domain scores and conformal sets or intervals.
 
-All three are fitted to held-out graphs that are distributed like the training graphs (ID validation).
+They are fitted to held-out graphs that are distributed like the training graphs (ID validation), except domain scores
+that compare molecules: these need no held-out graphs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Uncertainty:
         scaling: Calibrates the logits.
         score: Name of the domain score, one of `DOMAIN_SCORES`.
         alpha: Share of usual graphs that may be flagged as outside the domain.
-        reference: Raw domain scores of the validation graphs, or of all known graphs, see `knowing`, ascending, (n,).
+        reference: Raw domain scores, ascending, (n,): of the validation graphs; of the training graphs, each among the
+            others, if the score reads no method; or of all known graphs, see `knowing`.
         state: Fitted state of the domain score.
         conformity: Conformity scores, (T, K, n), see `goodformer.uncertainty.conformal.conformity`; for measured
             targets the sorted errors of `goodformer.uncertainty.intervals.ordered_errors`, (T, 1, n).
@@ -131,8 +133,7 @@ class Uncertainty:
         chosen = DOMAIN_SCORES[self.score]
         seen = seen_in_training(chosen, method, graphs)
         state = {name: value.contiguous() for name, value in chosen.learn(self.task, seen).items()}
-        some = seen.take(sampled(len(seen)))
-        reference = _rankable((chosen.among or chosen.measure)(self.task, state, some)).sort().values
+        reference = unusual_among(chosen, self.task, state, seen).sort().values
         difficulty, outdated = self.difficulty, few_notes(self.reference, self.alpha)
         if difficulty.by == "domain" and not chosen.encodings:
             difficulty = difficulty.rescaled(float(self.reference.median() / reference.median().clamp(min=1e-12)))
@@ -148,7 +149,7 @@ class Uncertainty:
         learnt = chosen.learn(task, train if chosen.trains else id_val)
         state = {name: value.contiguous() for name, value in learnt.items()}  # the layout that loading gives
         unusual = _rankable(chosen.measure(task, state, id_val))
-        reference = unusual.sort().values
+        reference = (unusual_among(chosen, task, state, train) if chosen.encodings else unusual).sort().values
         unlabelled = (len(id_val),) if task.kind == "multiclass" else (len(id_val), task.outputs)
         y = torch.full(unlabelled, math.nan) if id_val.y is None else id_val.y
         if task.measured:
@@ -333,6 +334,11 @@ def seen_in_training(score: DomainScore, method: Method, graphs: GraphSet) -> Se
     if score.encodings:
         return fingerprinted(sample(graphs, FINGERPRINTED))
     return observe(method, sample(graphs), score.embeds)
+
+
+def unusual_among(score: DomainScore, task: Task, state: Mapping[str, Tensor], known: Seen) -> Tensor:
+    """Return how unusual each of some known graphs is among the others, or of a sample of them if they are many."""
+    return _rankable((score.among or score.measure)(task, dict(state), known.take(sampled(len(known)))))
 
 
 class _Description(BaseModel):

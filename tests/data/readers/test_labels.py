@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodformer.data.readers.labels import TaskChoice, labelled, read_known, read_labels
+from goodformer.data.readers.labels import TaskChoice, labelled, placeholder, read_known, read_labels
 from goodformer.errors import InputError
 from goodformer.spec import Task
 
@@ -226,3 +226,19 @@ def test_values_over_many_orders_of_magnitude_are_pointed_out() -> None:
     assert any("4 orders of magnitude" in note for note in wide.notes)
     assert not any("magnitude" in note for note in read_labels({"y": ["0.5", "1.5", "300"]}).notes)
     assert not any("magnitude" in note for note in read_labels({"y": ["-0.5", "0.5", "70000"]}).notes)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([-999.0, 5.0, 6.5, -999.0, 7.0], -999.0),
+        ([1.0, 9999.0, 2.0, 3.0, 9999.0], 9999.0),
+        ([-999.0, 5.0, 6.5, 7.0], None),  # once: an outlier
+        ([0.0, 0.0, 1.0, 2.0], None),
+        ([3.0, 3.0, 3.0], None),
+    ],
+)
+def test_a_placeholder_for_missing_values_is_pointed_out(values: list[float], found: float | None) -> None:
+    assert placeholder(values) == found
+    notes = read_labels({"y": [repr(value) for value in values]}, "regression").notes if len(set(values)) > 1 else ()
+    assert any(f"{found:g}" in note for note in notes if found) == (found is not None)

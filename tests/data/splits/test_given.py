@@ -79,6 +79,16 @@ def test_rows_marked_test_are_never_trained_on(tmp_path: Path) -> None:
     assert table.split.envs()[1] == 6  # environments are the scaffolds, not one part
 
 
+def test_a_column_of_parts_that_is_not_used_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(rows(0, 60, "Train") + rows(100, 12, "VALID", "") + rows(200, 10, "Test", ""))
+    assert any("column:set" in note for note in load_table(path, target="active", split="scaffold").notes)
+    path.write_text(rows(0, 60, "Train") + rows(100, 12, "lab A", "") + rows(200, 10, "Test", ""))
+    assert not any("column:set" in note for note in load_table(path, target="active", split="scaffold").notes)
+    path.write_text(rows(0, 82, "Train"))
+    assert not any("column:set" in note for note in load_table(path, target="active", split="scaffold").notes)
+
+
 def test_without_validation_rows_some_training_rows_choose_the_epoch() -> None:
     graphs = collect([nx.path_graph(2 + n % 5) for n in range(50)])
     split = make_split("column:a", graphs, {"a": ["train"] * 40 + ["test"] * 10})

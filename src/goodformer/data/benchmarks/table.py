@@ -27,6 +27,7 @@ from goodformer.data.readers.collection import Collection, Columns, joined, know
 from goodformer.data.readers.labels import Labels, TaskChoice, read_labels
 from goodformer.data.readers.rows import named, read_collection, reading_notes
 from goodformer.data.readers.values import counted
+from goodformer.data.splits.given import unused_note
 from goodformer.data.splits.parts import check_training_classes, places_of
 from goodformer.data.splits.split import Split
 from goodformer.data.splits.splitters import check_not_target, make_split, split_note
@@ -324,7 +325,8 @@ def load_table(
     made, note = rows.split(split, labels.strata, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
     codes = code_note(rows.collection) if rows.collection.molecules is None else ""
-    remarks = tuple(filter(None, (*read, codes, *labels.notes, note)))
+    unused = unused_note(rows.columns, split) if len(rows.files) == 1 else ""
+    remarks = tuple(filter(None, (*read, codes, *labels.notes, note, unused)))
     return LabelledFile(rows, smiles, labels, made, remarks, standardise)
 
 

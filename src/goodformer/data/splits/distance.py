@@ -32,7 +32,7 @@ SEPARATED = 3_000
 """Largest number of graphs of each part that the classifier sees."""
 FOLDS = 5
 CLOSE, FAR = 0.6, 0.8
-"""AUROC below which parts count as similar, and from which they count as far apart."""
+"""AUROC below which parts resemble each other, and from which they differ much."""
 
 
 def distance_report(split: Split, collection: Collection, y: Tensor | None = None, seed: int = 0) -> dict[str, Any]:
@@ -80,7 +80,8 @@ def distance_report(split: Split, collection: Collection, y: Tensor | None = Non
     used = sum(map(len, places.values()))
     report = {"by": split.by, "rows": len(split), "left_out": len(split) - used, "parts": parts}
     what = "graph" if collection.molecules is None else "molecule"
-    return {**report, "given": list(split.given), "sentence": _sentence(parts, what, split.part_names)}
+    domains = f"{split.by}s" if split.by in ("scaffold", "cluster", "size") else "domains"
+    return {**report, "given": list(split.given), "sentence": _sentence(parts, what, split.part_names, domains)}
 
 
 def nearest_similarity(some: Bits, others: Bits) -> Floats:
@@ -139,8 +140,13 @@ def _sizes(sizes: Tensor, train: Tensor, found: Tensor) -> dict[str, float | Non
     }
 
 
-def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str, names: Mapping[str, str] = SPLIT_NAMES) -> str:
-    """Summarise the report on graphs or molecules, whose parts have names, in one sentence."""
+def _sentence(
+    parts: Mapping[str, Mapping[str, Any]],
+    what: str,
+    names: Mapping[str, str] = SPLIT_NAMES,
+    domains: str = "domains",
+) -> str:
+    """Summarise the report on graphs or molecules, whose parts and domains have names, in one sentence."""
     test = next((name for name in ("test", "val") if parts[name]["graphs"]), None)
     inside = next((name for name in ("id_test", "id_val") if parts[name]["graphs"]), None)
     if test is None or not parts["train"]["graphs"]:
@@ -148,9 +154,10 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str, names: Mapping[
     row, beside = parts[test], {} if inside is None else parts[inside]
     auroc, facts = row["auroc"], []
     if auroc is None:
-        verdict = "has too few graphs for a comparison with"
+        verdict = "has too few graphs to be compared with training"
     else:
-        verdict = "is similar to" if auroc < CLOSE else "differs from" if auroc < FAR else "is far from"
+        verdict = "resembles" if auroc < CLOSE else "differs from" if auroc < FAR else "differs much from"
+        verdict = f"{verdict} training in size and composition"
         other = f"; {names[inside]}: {beside['auroc']:.2f}" if inside and beside["auroc"] is not None else ""
         facts.append(f"a simple classifier separates them with AUROC {auroc:.2f} (0.5 = alike{other})")
     if row["nearest_mean"] is not None:
@@ -160,10 +167,10 @@ def _sentence(parts: Mapping[str, Mapping[str, Any]], what: str, names: Mapping[
         compared = "larger" if row["size_difference"] > 0 else "smaller"
         facts.append(f"graphs are {abs(row['size_difference']):.1f} standard deviations {compared}")
     if row["domains"] > 1 or row["unseen_domains"]:
-        facts.append(f"{percent(row['unseen_domains'])} of its domains are unseen")
+        facts.append(f"{percent(row['unseen_domains'])} of its {domains} are unseen")
     shared = {f"{names[name]} row": part["also_in_train"] for name, part in parts.items() if part["also_in_train"]}
     if shared:
         twins = " and ".join(counted(number, name) for name, number in shared.items())
         facts.append(f"training contains the same {what} as {twins}")
     end = f": {', '.join(facts)}" if facts else ""
-    return f"The {names[test]} split {verdict} training{end}."
+    return f"The {names[test]} split ({counted(row['graphs'], 'row')}) {verdict}{end}."

@@ -49,6 +49,21 @@ def word_part(word: str) -> int | None:
     return PART.get(bare, PART.get(re.sub(r"(set|split|data)$", "", bare)))
 
 
+def unused_note(columns: Mapping[str, Sequence[object]], split: str) -> str:
+    """Return a note if a column names the part of every row, but rows are split in another way; otherwise nothing."""
+    if split.partition(":")[0] == "column":
+        return ""
+    for name, values in columns.items():
+        words = {str(value) for value in values if value not in (None, "")}
+        if (
+            len(words) <= 2 * len(SPLITS)
+            and {TRAIN} < (parts := {word_part(word) for word in words})
+            and None not in parts
+        ):
+            return f"column {name!r} names the part of each row, but is not used; use it with --split column:{name}."
+    return ""
+
+
 def word_parts(name: str, values: Sequence[str]) -> Ints | None:
     """Return the part of each value of a column (G,), -1 if missing; None if the column does not give parts.
 
