@@ -97,6 +97,16 @@ def test_terms_add_up_and_are_integrated_gradients() -> None:
     torch.testing.assert_close(terms[:, COUNTED:], p * torch.stack(slopes).mean(0), atol=1e-4, rtol=1e-3)
 
 
+def test_what_follows_from_the_kept_rows_is_not_saved_but_computed() -> None:
+    state, new = made().state_dict(), rows(1)
+    assert set(state) == set(Kernel.names)
+    again = Kernel(COUNTED, COUNTED + FURTHER, 2)
+    again.hold(rows(3))
+    again.load_state_dict(state)
+    assert all(torch.equal(one, other) for one, other in zip(again.overlap(new), made().overlap(new), strict=True))
+    assert torch.equal(again.double()(new.double()), made().double()(new.double()))
+
+
 def test_constant_columns_are_left_out() -> None:
     kept = rows(0)
     kept[:, -1] = 4.0

@@ -51,6 +51,7 @@ class Kernel(nn.Module):
     alpha: Tensor
     constant: Tensor
     shape: Tensor
+    size: Tensor
     unary: Tensor
     column: Tensor
     level: Tensor
@@ -67,7 +68,7 @@ class Kernel(nn.Module):
         self.register_buffer("alpha", torch.zeros(0, outputs, dtype=torch.double))
         self.register_buffer("constant", torch.zeros(outputs, dtype=torch.double))
         self.register_buffer("shape", torch.ones(4, dtype=torch.double))
-        for name in ("unary", "column", "level"):
+        for name in ("size", "unary", "column", "level"):
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
     def keep(self, x: Tensor) -> None:
@@ -103,14 +104,12 @@ class Kernel(nn.Module):
         A kept count c' is a whole number, so min(c, c') = sum over steps s <= c' of min(max(c - s + 1, 0), 1).
         """
         shared = self._climbed(self._steps(x))
-        total = x[:, : self.counted].clamp(max=LARGEST).sum(1, keepdim=True) + self.rows.sum(1)
+        total = x[:, : self.counted].clamp(max=LARGEST).sum(1, keepdim=True) + self.size
         return shared, (total - shared).clamp(min=1e-6)
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return T, |p - p'|^2 and p . p' for rows (B, F) and the kept rows, (B, n) each, in double precision."""
-        shared, union = self.overlap(x)
-        p, kept = self.point(x).double(), self.points.double()
-        return (shared / union).double(), squared_distance(p, kept), p @ kept.T
+        return self._parts(x, *self.overlap(x))
 
     def between(self, x: Tensor) -> Tensor:
         """Return k of rows (B, F) and the kept rows, (B, n), in double precision."""
@@ -144,7 +143,7 @@ class Kernel(nn.Module):
         """
         a, b, length, d = self.shape.unbind()
         weight = direction.double() @ self.alpha.T  # (B, n)
-        _, union = self.overlap(x)
+        shared, union = self.overlap(x)
         steps = self._steps(x) * ((a * weight / union).to(self.unary) @ self.unary.T)
         counts = x.new_zeros(len(x), self.counted).index_add(1, self.column, steps.to(x)).double()
         p, kept = self.point(x).double(), self.points.double()
@@ -154,8 +153,13 @@ class Kernel(nn.Module):
             near = weight * b * (-squared_distance(at, kept) / (2 * length**2)).exp()
             slope = slope + share * (near @ kept - near.sum(1, keepdim=True) * at) / length**2
         terms = torch.cat((counts, p * slope), 1)
-        total = (direction.double() * self(x)).sum(1)
-        return total - terms.sum(1), terms
+        values = combined(*self._parts(x, shared, union), self.shape) @ self.alpha + self.constant
+        return (direction.double() * values).sum(1) - terms.sum(1), terms
+
+    def _parts(self, x: Tensor, shared: Tensor, union: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return `parts`, given `overlap`."""
+        p, kept = self.point(x).double(), self.points.double()
+        return (shared / union).double(), squared_distance(p, kept), p @ kept.T
 
     def _steps(self, x: Tensor) -> Tensor:
         """Return how much of each step every row climbs, (B, S)."""
@@ -174,7 +178,11 @@ class Kernel(nn.Module):
         self.dense = True
 
     def _unfold(self) -> None:
-        """Write the kept counts as steps: one column for every column and every value up to its largest count."""
+        """Write the kept counts as steps: one column for every column and every value up to its largest count.
+
+        Their sums are kept, too: adding up the bytes takes longer than any other part of a comparison.
+        """
+        self.size = self.rows.sum(1)  # (n,)
         largest = self.rows.amax(0).long() if len(self.rows) else self.rows.new_zeros(self.counted).long()
         column = torch.arange(self.counted, device=self.rows.device).repeat_interleave(largest)
         first = (largest.cumsum(0) - largest).repeat_interleave(largest)
