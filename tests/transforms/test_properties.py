@@ -16,7 +16,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import collect
 from goodformer.transforms import Structure, encode
-from goodformer.transforms.properties import LOGP_ENDS, NAMES, PLAIN, REFRACTIVITY_ENDS, groups
+from goodformer.transforms.properties import LOGP_ENDS, NAMES, PLAIN, REFRACTIVITY_ENDS, groups, rebuilt
 from tests.apply.molecules import molecules
 
 SMILES = [
@@ -75,6 +75,27 @@ def test_sums_are_the_descriptors_of_rdkit(graphs: GraphSet, name: str) -> None:
     found = sums(encode(f"properties:{len(NAMES)}", graphs.structure(FEATURES)), graphs)[:, NAMES.index(name)]
     expected = [DESCRIPTORS[name](Chem.MolFromSmiles(one)) for one in SMILES]
     assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_hydrogens_count_for_the_atom_that_they_are_bound_to(graphs: GraphSet) -> None:
+    whole = graphs.structure(FEATURES)
+    found = encode("properties:38", whole)
+    assert whole.x is not None
+    assert whole.edge_attr is not None
+    for low, high in whole.ptr.unfold(0, 2, 1).tolist():
+        here = (whole.edge_index[0] >= low) & (whole.edge_index[0] < high) & (whole.edge_index[0] < whole.edge_index[1])
+        bonds = whole.edge_index[:, here] - low
+        full = Chem.AddHs(rebuilt(whole.x[low:high].numpy(), bonds.numpy(), whole.edge_attr[here, 0].numpy()))
+        expected = np.array(rdMolDescriptors._CalcCrippenContribs(full))
+        for atom in list(full.GetAtoms())[high - low :]:
+            expected[atom.GetNeighbors()[0].GetIdx()] += expected[atom.GetIdx()]
+        np.testing.assert_allclose(found[low:high, :2], expected[: high - low], atol=1e-6)
+
+
+def test_a_molecule_alone_has_the_values_that_it_has_among_others(graphs: GraphSet) -> None:
+    width = len(NAMES) + len(groups())
+    parts = [encode(f"properties:{width}", graphs.subset([place]).structure(FEATURES)) for place in range(len(graphs))]
+    assert torch.equal(torch.cat(parts), encode(f"properties:{width}", graphs.structure(FEATURES)))
 
 
 def test_the_order_of_atoms_and_bonds_does_not_matter(graphs: GraphSet) -> None:

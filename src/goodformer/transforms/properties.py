@@ -28,8 +28,10 @@ HYBRIDISATION, AROMATIC, SP3 = 6, 7, 4
 LOGP_ENDS = (-0.4, -0.2, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 REFRACTIVITY_ENDS = (1.29, 1.82, 2.24, 2.45, 2.75, 3.05, 3.63, 3.8, 4.0)
 """Ends of the bins of SlogP_VSA and SMR_VSA."""
+COMPUTED = ("logP", "refractivity", "polar surface", "surface")
+"""Columns that RDKit computes atom by atom."""
 NAMES = (
-    *("logP", "refractivity", "polar surface", "surface", "mass", "donor", "hydrogens of donors", "nitrogen or oxygen"),
+    *(*COMPUTED, "mass", "donor", "hydrogens of donors", "nitrogen or oxygen"),
     *("aromatic", "in a ring", "halogen", "atoms", "sp3 carbon", "rotatable bonds", "rings", "charge"),
     *(f"surface, logP bin {place}" for place in range(len(LOGP_ENDS) + 1)),
     *(f"surface, refractivity bin {place}" for place in range(len(REFRACTIVITY_ENDS) + 1)),
@@ -68,12 +70,19 @@ def properties(graphs: Structure, width: int) -> Tensor:
     order = np.argsort(graph, kind="stable")
     ends, kind, bounds = ends[:, order], kind[order], np.searchsorted(graph[order], np.arange(len(ptr)))
     wanted = groups()[: width - len(NAMES)] if width > len(NAMES) else ()
+    own, cyclic = np.zeros((nodes, 2)), np.zeros(len(kind), dtype=bool)
     for first, last, start, stop in zip(ptr[:-1], ptr[1:], bounds[:-1], bounds[1:], strict=True):
         mol = rebuilt(x[first:last], ends[:, start:stop] - first, kind[start:stop])
-        found[first:last, : len(NAMES)] = _columns(mol, x[first:last], ends[:, start:stop] - first, kind[start:stop])
+        own[first:last], found[first:last, : len(COMPUTED)] = _computed(mol, x[first:last, HYDROGENS])
+        found[first:last, NAMES.index("rings")], cyclic[start:stop] = _rings(mol)
         for column, (_, group) in enumerate(wanted, len(NAMES)):
             for match in mol.GetSubstructMatches(group):
                 found[np.add(first, match), column] += 1 / len(match)
+    for name, values in _read(x, ends, kind, cyclic).items():
+        found[:, NAMES.index(name)] = values
+    for value, limits, name in ((own[:, 0], LOGP_ENDS, "logP"), (own[:, 1], REFRACTIVITY_ENDS, "refractivity")):
+        place = NAMES.index(f"surface, {name} bin 0") + np.searchsorted(limits, value, "right")
+        found[np.arange(nodes), place] = found[:, NAMES.index("surface")]
     return torch.from_numpy(found[:, :width].copy()).to(graphs.edge_index.device)
 
 
@@ -108,58 +117,51 @@ def groups() -> tuple[tuple[str, Any], ...]:
     return tuple((one[0], Chem.MolFromSmarts(one[2])) for one in fields if len(one) >= 3)
 
 
-def _columns(mol: Any, x: Ints, bonds: Ints, kinds: Ints) -> Floats:
-    """Return the columns `NAMES` of one molecule (n, k)."""
-    from rdkit.Chem import rdMolDescriptors
-
-    element, hydrogens = x[:, ELEMENT], x[:, HYDROGENS]
-    own, whole = _crippen(mol)
-    surface = np.array(rdMolDescriptors._CalcLabuteASAContribs(mol)[0])
-    polar = np.isin(element, NITROGEN_OXYGEN)
-    plain = (
-        *(whole[:, 0], whole[:, 1], rdMolDescriptors._CalcTPSAContribs(mol), surface),
-        [mol.GetAtomWithIdx(number).GetMass() for number in range(len(x))] + HYDROGEN_MASS * hydrogens,
-        *(polar & (hydrogens > 0), polar * hydrogens, polar),
-        *(x[:, AROMATIC], x[:, RING], np.isin(element, HALOGENS), np.ones(len(x))),
-        (element == CARBON) & (x[:, HYBRIDISATION] == SP3),
-        *_bonds_and_rings(mol, bonds, kinds),
-        x[:, CHARGE] - CHARGE_OFFSET,
-    )
-    columns = np.zeros((len(x), len(NAMES)))
-    for place, column in enumerate(plain):
-        columns[:, place] = column
-    for ends, values, first in (
-        (LOGP_ENDS, own[:, 0], len(plain)),
-        (REFRACTIVITY_ENDS, own[:, 1], -len(REFRACTIVITY_ENDS) - 1),
-    ):
-        columns[np.arange(len(x)), first + np.searchsorted(ends, values, "right")] = surface
-    return columns
-
-
-def _crippen(mol: Any) -> tuple[Floats, Floats]:
-    """Return the contributions of atoms to logP and refractivity without and with their hydrogens, both (n, 2)."""
+def _computed(mol: Any, hydrogens: Ints) -> tuple[Floats, Floats]:
+    """Return contributions of atoms without their hydrogens to logP and refractivity (n, 2), and `COMPUTED` (n, 4)."""
     from rdkit import Chem
     from rdkit.Chem import rdMolDescriptors
 
-    atoms, full = mol.GetNumAtoms(), Chem.AddHs(mol)
-    each = np.array(rdMolDescriptors._CalcCrippenContribs(full)).reshape(-1, 2)
-    own, whole = each[:atoms], each[:atoms].copy()
-    bound = [full.GetAtomWithIdx(number).GetNeighbors()[0].GetIdx() for number in range(atoms, full.GetNumAtoms())]
-    np.add.at(whole, bound, each[atoms:])
-    return own, whole
+    each = np.array(rdMolDescriptors._CalcCrippenContribs(Chem.AddHs(mol))).reshape(-1, 2)
+    own, whole = each[: len(hydrogens)], each[: len(hydrogens)].copy()
+    np.add.at(whole, np.arange(len(hydrogens)).repeat(hydrogens), each[len(hydrogens) :])  # added atom by atom
+    surface = rdMolDescriptors._CalcLabuteASAContribs(mol)[0]
+    return own, np.column_stack((whole, rdMolDescriptors._CalcTPSAContribs(mol), surface))
 
 
-def _bonds_and_rings(mol: Any, bonds: Ints, kinds: Ints) -> tuple[Floats, Floats]:
-    """Return for each atom (n,) half of its rotatable bonds, and its share of the rings that it is in."""
-    atoms, rings = mol.GetNumAtoms(), mol.GetRingInfo()
-    degree = np.bincount(bonds.reshape(-1), minlength=atoms)
-    stiff = np.zeros(atoms, dtype=bool)
-    stiff[bonds[:, kinds == TRIPLE]] = True
-    inner = (degree > 1) & ~stiff
-    free = (kinds == SINGLE) & inner[bonds[0]] & inner[bonds[1]]
-    free &= np.array([rings.NumBondRings(number) == 0 for number in range(len(kinds))], dtype=bool)
-    rotatable, share = np.zeros(atoms), np.zeros(atoms)
-    np.add.at(rotatable, bonds[:, free].reshape(-1), 0.5)
+def _rings(mol: Any) -> tuple[Floats, list[bool]]:
+    """Return the share of each atom in the rings that it is in (n,), and whether each bond is in a ring."""
+    rings, share = mol.GetRingInfo(), np.zeros(mol.GetNumAtoms())
     for ring in rings.AtomRings():
         share[list(ring)] += 1 / len(ring)
-    return rotatable, share
+    return share, [rings.NumBondRings(number) > 0 for number in range(mol.GetNumBonds())]
+
+
+def _read(x: Ints, bonds: Ints, kinds: Ints, cyclic: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns that need only codes of atoms (N, 9), bonds and whether these are in a ring, each (N,)."""
+    element, hydrogens = x[:, ELEMENT], x[:, HYDROGENS]
+    polar = np.isin(element, NITROGEN_OXYGEN)
+    inner = np.bincount(bonds.reshape(-1), minlength=len(x)) > 1
+    inner[bonds[:, kinds == TRIPLE]] = False
+    free = (kinds == SINGLE) & inner[bonds].all(0) & ~cyclic
+    return {
+        "mass": _masses()[element] + HYDROGEN_MASS * hydrogens,
+        "donor": polar & (hydrogens > 0),
+        "hydrogens of donors": polar * hydrogens,
+        "nitrogen or oxygen": polar,
+        "aromatic": x[:, AROMATIC],
+        "in a ring": x[:, RING],
+        "halogen": np.isin(element, HALOGENS),
+        "atoms": np.ones(len(x)),
+        "sp3 carbon": (element == CARBON) & (x[:, HYBRIDISATION] == SP3),
+        "rotatable bonds": np.bincount(bonds[:, free].reshape(-1), minlength=len(x)) / 2,
+        "charge": x[:, CHARGE] - CHARGE_OFFSET,
+    }
+
+
+@cache
+def _masses() -> Floats:
+    """Return the mass of an atom of each element."""
+    from rdkit import Chem
+
+    return np.array([Chem.Atom(element).GetMass() for element in range(MOLECULE.node.sizes[ELEMENT])])
