@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from goodformer.engine.selection import describe_selection, plateau_cuts, select_epoch, should_stop
@@ -61,6 +63,21 @@ def test_the_rate_falls_where_nothing_improves() -> None:
     scores = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.5, 0.5]
     cuts = [plateau_cuts(epochs(*scores[:n]), "ood_val", "accuracy", 2) for n in range(len(scores) + 1)]
     assert cuts == [0, 0, 0, 1, 1, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("rule", ["ood_val", "last"])
+def test_the_rate_falls_where_the_selected_epoch_stays_the_same(rule: str) -> None:
+    random = np.random.default_rng(0)
+    for patience in (1, 3):
+        scores: list[float | None] = random.choice([0.1, 0.2, 0.3, 0.4, float("nan"), None], 60).tolist()
+        records = epochs(*scores)
+        selected = [select_epoch(records[: number + 1], rule, "accuracy") for number in range(len(records))]
+        cuts, waited = 0, 0
+        for number, (before, one) in enumerate(pairwise([-1, *selected]), 1):
+            waited = 0 if one != before else waited + 1
+            cuts, waited = (cuts + 1, 0) if waited >= patience else (cuts, waited)
+            assert plateau_cuts(records[:number], rule, "accuracy", patience) == cuts
+        assert bool(cuts) == (rule != "last")
 
 
 def test_an_unknown_rule_is_an_input_error() -> None:

@@ -138,9 +138,9 @@ def train_epoch(
         parameter.requires_grad_(id(parameter) in chosen)
 
     meter = LossMeter()
-    for step, indices in enumerate(batches):
+    for step, (indices, rate) in enumerate(zip(batches, state.rates(len(batches)), strict=True)):
         for group in optimizer.param_groups:
-            group["lr"] = state.rate(step, len(batches))
+            group["lr"] = rate
         batch = graphs.batch(indices)
         batch = batch if fabric.device.type == "cpu" else batch.to(fabric.device, non_blocking=True)
         if TAUGHT in batch:

@@ -46,17 +46,22 @@ def select_epoch(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> in
         rule: ``ood_val``, ``id_val`` or ``last``.
         metric: The name under which a split's record holds its score.
     """
+    scores = _scores(epochs, rule, metric)
+    return scores.index(max(scores))
+
+
+def _scores(epochs: Sequence[dict[str, Any]], rule: str, metric: str) -> list[tuple[float, float]]:
+    """Return the worth of each epoch's metric and of its loss; under the rule ``last``, every epoch is better."""
     check_name("selection rule", rule, RULES)
     split = RULES[rule]
     if split is None:
-        return len(epochs) - 1
+        return [(number, 0.0) for number in range(len(epochs))]
 
     def value(epoch: dict[str, Any], name: str, sign: float) -> float:
         found = epoch.get(split, {}).get(name)
         return -math.inf if found is None or math.isnan(found) else sign * float(found)
 
-    scores = [(value(epoch, metric, worth(metric, 1.0)), value(epoch, "loss", -1.0)) for epoch in epochs]
-    return scores.index(max(scores))
+    return [(value(epoch, metric, worth(metric, 1.0)), value(epoch, "loss", -1.0)) for epoch in epochs]
 
 
 def should_stop(
@@ -83,11 +88,10 @@ def should_stop(
 
 def plateau_cuts(epochs: Sequence[dict[str, Any]], rule: str, metric: str, patience: int) -> int:
     """Return how often ``patience`` epochs have passed without a better one; a cut starts the count again."""
-    cuts, waited, best = 0, 0, -1
-    for number in range(1, len(epochs) + 1):
-        selected = select_epoch(epochs[:number], rule, metric)
-        waited = 0 if selected != best else waited + 1
-        best = selected
+    cuts, waited, best = 0, 0, None
+    for score in _scores(epochs, rule, metric):
+        better = best is None or score > best
+        waited, best = (0, score) if better else (waited + 1, best)
         if waited >= patience:
             cuts, waited = cuts + 1, 0
     return cuts

@@ -105,10 +105,10 @@ class Training:
     @property
     def learning_rate(self) -> float:
         """The learning rate at the end of the next epoch."""
-        return self.rate(0, 1)
+        return self.rates(1)[-1]
 
-    def rate(self, step: int, steps: int) -> float:
-        """Return the learning rate of one of the ``steps`` of the next epoch."""
+    def rates(self, steps: int) -> list[float]:
+        """Return the learning rate of each of the ``steps`` of the next epoch."""
         training = self.config.training
         rate = training.learning_rate * 0.1 ** sum(self.epoch >= number for number in training.milestones)
         if training.schedule == "cosine":
@@ -117,7 +117,8 @@ class Training:
             wait = max((training.patience or training.epochs) // 3, 1)
             rate *= 0.5 ** plateau_cuts(self.epochs, training.selection, self.benchmark.task.metric, wait)
         rising = training.warmup * training.epochs * steps  # the number of steps of the warm-up
-        return rate * min(1.0, (self.epoch * steps + step + 1) / rising) if rising else rate
+        taken = range(self.epoch * steps + 1, (self.epoch + 1) * steps + 1)  # with each of them
+        return [rate * min(1.0, number / rising) if rising else rate for number in taken]
 
     def resume(self) -> bool:
         """Load the saved state and return whether there is one; call it before the weights go to their device."""
