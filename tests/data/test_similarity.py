@@ -19,3 +19,5 @@ def test_the_nearest_of_sparse_fingerprints(cells: int, monkeypatch: pytest.Monk
     assert nearest_tanimoto(*sparse, 2) == pytest.approx(ordered[:, -2])
     assert nearest_tanimoto(*sparse, 99) == pytest.approx(ordered[:, 0])
     assert nearest_tanimoto(*sparse)[3] == 1
+    assert nearest_tanimoto(*sparse).dtype == np.float32
+    assert nearest_tanimoto(sparse[0], sparse[1][:, :4])[3] == 0, "an empty one shares nothing with others"

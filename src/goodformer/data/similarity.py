@@ -33,12 +33,16 @@ def nearest_tanimoto(some: csr_array, others: csr_array, place: int = 1) -> npt.
     that, it is the farthest.
     """
     count = others.shape[1]
-    mine, theirs = np.diff(some.indptr).astype(np.float32), np.bincount(others.indices, minlength=count)
+    mine = np.diff(some.indptr).astype(np.float32)
+    theirs = np.bincount(others.indices, minlength=count).astype(np.float32)
     rank = max(count - place, 0)  # among all similarities, in ascending order
     step, found = max(1, CELLS // max(count, 1)), [np.zeros(0, np.float32)]
     for start in range(0, some.shape[0], step):
-        shared = (some[start : start + step] @ others).toarray()
-        either = mine[start : start + step, None] + theirs[None] - shared
-        alike = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
-        found.append(np.partition(alike, rank, 1)[:, rank])
+        own = mine[start : start + step]
+        alike = (some[start : start + step] @ others).toarray()
+        either = own[:, None] + theirs - alike
+        empty = np.ix_(own == 0, theirs == 0)
+        alike[empty] = either[empty] = 1
+        alike /= either
+        found.append(alike.max(1) if place == 1 else np.partition(alike, rank, 1)[:, rank])
     return np.concatenate(found)
