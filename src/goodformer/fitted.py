@@ -29,6 +29,7 @@ from goodformer.errors import InputError, check_name
 from goodformer.methods.base import SPREAD, Method, link
 from goodformer.spec import REGRESSION, Encoding, FeatureSpec, Task
 from goodformer.transforms import encode
+from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.domain import DOMAIN_SCORES, INSIDE, default_score
 from goodformer.uncertainty.observe import FINGERPRINTED, observe, observe_batch, sample
 from goodformer.uncertainty.training_rows import (
@@ -180,11 +181,7 @@ class FittedModel:
     @property
     def molecular(self) -> bool:
         """Whether the model reads molecules."""
-        if self.features.node.kind != "categorical":
-            return False
-        from goodformer.data.molecule import FEATURES  # loads RDKit
-
-        return self.features == FEATURES
+        return self.features == MOLECULE
 
     @property
     def members(self) -> int:

@@ -18,7 +18,7 @@ from goodformer.data.molecule import FEATURES, featurise
 from goodformer.spec import Features, FeatureSpec
 from goodformer.transforms import Structure, encode
 from goodformer.transforms import environments as module
-from goodformer.transforms.environments import DROPPED, MOLECULE, counts, environments
+from goodformer.transforms.environments import DROPPED, counts, environments
 from tests.transforms.graphs import awkward, packed, random_graph
 
 SMILES = (
@@ -65,10 +65,6 @@ def test_molecules_have_the_identifiers_of_rdkit(radius: int) -> None:
 def test_isotopes_are_the_one_difference_from_rdkit() -> None:
     heavy, light = (of_molecules((text,))[0] for text in ("C[13CH2]O", "CCO"))
     assert torch.equal(heavy, light)
-
-
-def test_the_features_of_molecules_are_those_of_the_data() -> None:
-    assert MOLECULE == FEATURES
 
 
 def test_counts_are_the_folded_fingerprints_of_rdkit() -> None:

@@ -35,7 +35,8 @@ from goodformer.data.graphs import GIVEN, GraphSet, bounds
 from goodformer.data.similarity import BITS
 from goodformer.errors import InputError, check_name
 from goodformer.limits import LIMITS, VARIABLE, limit
-from goodformer.spec import Features, FeatureSpec
+from goodformer.spec import Features
+from goodformer.transforms.environments import MOLECULE
 from goodformer.transforms.properties import rebuilt as from_codes
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ RDKIT: str = rdBase.rdkitVersion
 HYBRIDISATIONS = ("UNSPECIFIED", "S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "OTHER")
 STEREO = ("STEREONONE", "STEREOANY", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")
 
-FEATURES = FeatureSpec(Features.categorical(119, 9, 11, 12, 9, 5, 8, 2, 2), Features.categorical(22, 6, 2))
+FEATURES = MOLECULE
 """Nine columns per atom: element, chirality, degree with hydrogens, charge + 5, hydrogens, unpaired electrons,
 hybridisation, aromatic, in a ring. Three per bond: type, stereo, conjugated. A value outside its column's range takes
 the nearest code; kinds of hybridisation and stereo without a code count as OTHER and STEREOANY.

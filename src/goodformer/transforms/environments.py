@@ -28,7 +28,7 @@ DROPPED = -1
 """Stands for an environment that repeats another one of its graph."""
 
 MOLECULE = FeatureSpec(Features.categorical(119, 9, 11, 12, 9, 5, 8, 2, 2), Features.categorical(22, 6, 2))
-"""Features of molecules (`goodformer.data.molecule.FEATURES`), whose codes are those of RDKit."""
+"""Features of molecules, whose codes are those of RDKit; `goodformer.data.molecule.FEATURES` describes them."""
 ELEMENT, DEGREE, CHARGE, HYDROGENS, RING = 0, 2, 3, 4, 8
 """Columns of the atom features that decide the code of radius 0."""
 CHARGE_OFFSET = 5
