@@ -21,12 +21,14 @@ from goodformer.data.molecule import FEATURES
 from goodformer.data.readers.collection import collect
 from goodformer.errors import InputError
 from goodformer.explain import posthoc
+from goodformer.methods.base import predicted_direction
 from goodformer.methods.counts import CountMethod
 from goodformer.methods.forest import Forest
 from goodformer.methods.gaussian import GaussianProcess
 from goodformer.methods.linear import Linear
 from goodformer.models.fingerprint import Fingerprint
 from goodformer.models.gin import GIN
+from goodformer.nn import trees
 from goodformer.spec import Features, FeatureSpec, Task
 from goodformer.transforms import encode
 from tests.apply.molecules import molecules
@@ -105,6 +107,30 @@ def test_contributions_add_up_to_the_prediction(graphs: GraphSet, kind: type[Cou
     pairs = torch.zeros(len(counts)).index_add(0, data.batch[data.edge_index[0]], scores / 2)
     present = (terms * (counts > 0)).sum(1) * said
     torch.testing.assert_close(pairs, present.float(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [Forest, Linear, GaussianProcess])
+@pytest.mark.parametrize(
+    "task",
+    [
+        BINARY,
+        Task("binary", 2, "rocauc"),
+        Task("multiclass", 2),
+        Task("regression", 1, "rmse", centre=(0.5,), scale=(2.0,)),
+    ],
+)
+def test_one_pass_gives_the_logits_and_their_contributions(
+    graphs: GraphSet, kind: type[CountMethod], task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, y = graphs.subset(range(len(graphs))), graphs.graph["y"]
+    ready.graph["y"] = y[:, 0].long() if task.kind == "multiclass" else torch.cat((y, 1 - y), 1)[:, : task.outputs]
+    method = made(ready, kind, task).double()
+    monkeypatch.setattr(trees, "REMEMBERED", 3000)  # ten rows of the forest at a time
+    counts = method.model.counts(whole(ready))
+    direction = predicted_direction(task, method.logits(counts)).to(counts)
+    logits, terms = method.explained(counts)
+    assert torch.equal(logits, method.logits(counts))
+    assert torch.equal(terms, method.contributions(counts, direction)[1])
 
 
 def test_contributions_of_stumps_equal_occlusion(graphs: GraphSet, monkeypatch: pytest.MonkeyPatch) -> None:

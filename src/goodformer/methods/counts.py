@@ -69,6 +69,11 @@ class CountMethod(Method):
         """Split the output, weighted by ``direction`` (B, C), into a constant (B,) and terms of the columns (B, F)."""
         raise NotImplementedError
 
+    def explained(self, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (B, C) and the terms (B, F) of what they predict; a subclass may share work between both."""
+        logits = self.logits(counts)
+        return logits, self.contributions(counts, predicted_direction(self.task, logits).to(counts))[1]
+
     def fit(self, batches: Iterable[Batch], seed: int, threads: int = 1) -> None:
         """Count the environments of all training graphs and learn from them."""
         self.learn(*self.table(batches), seed, threads)
@@ -119,8 +124,8 @@ class CountMethod(Method):
     def predict(self, batch: Batch) -> Prediction:
         """Return logits, edge scores and a projection of the counts, counted once."""
         counts = self.model.counts(batch)
-        logits = self.logits(counts)
-        return Prediction(logits, self._spread(batch, counts, logits), self.model.project(counts))
+        logits, terms = self.explained(counts)
+        return Prediction(logits, self.model.spread(batch, terms.to(counts)), self.model.project(counts))
 
     def outputs(self, batch: Batch) -> Prediction:
         """Return the same without edge scores, which take as long as the rest."""
@@ -133,12 +138,7 @@ class CountMethod(Method):
         Of a measured value that is a push away from the mean of the training graphs.
         """
         counts = self.model.counts(batch)
-        return self._spread(batch, counts, self.logits(counts))
-
-    def _spread(self, batch: Batch, counts: Tensor, logits: Tensor) -> Tensor:
-        """Return edge scores (E,), given counts and logits."""
-        _, terms = self.contributions(counts, predicted_direction(self.task, logits).to(counts))
-        return self.model.spread(batch, terms.to(counts))
+        return self.model.spread(batch, self.explained(counts)[1].to(counts))
 
 
 def check_labels(targets: Sequence[Array]) -> None:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from goodformer.batch import Batch
+from goodformer.methods.base import predicted_direction
 from goodformer.methods.counts import CountMethod, Sharing, check_labels, class_weights, shared
 from goodformer.methods.left_out import Array, best_value
 from goodformer.models.base import GraphModel
@@ -75,17 +76,33 @@ class Forest(CountMethod):
 
     def logits(self, counts: Tensor) -> Tensor:
         """Log-odds, log-probabilities of classes, or standardised values (B, C)."""
+        return self._logits(self.grown(counts), counts)
+
+    def _logits(self, means: Tensor, counts: Tensor) -> Tensor:
+        """Return logits (B, C) from the means of the trees (B, G, V), in the precision of the counts."""
         if self.task.measured:
-            return self.grown(counts)[..., 0].float()
-        votes = self.grown(counts) * self.trees  # (B, G, V)
+            return means[..., 0].float()
+        votes = means * self.trees  # (B, G, V)
         if self.task.kind == "multiclass":
             return ((votes[:, 0] + 1) / (self.trees + self.task.outputs)).log().to(counts)
         return ((votes[..., 0] + 1).log() - (self.trees - votes[..., 0] + 1).log()).to(counts)
 
     def contributions(self, counts: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         """Split the mean probability or value, weighted by ``direction`` (B, C)."""
-        several = self.task.kind != "multiclass"
-        return self.grown.contributions(counts, direction[..., None] if several else direction[:, None])
+        return self.grown.contributions(counts, self._grouped(direction))
+
+    def explained(self, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (B, C) and the terms (B, F) of what they predict, from one walk down the trees."""
+
+        def direct(means: Tensor) -> Tensor:
+            return self._grouped(predicted_direction(self.task, self._logits(means, counts)).to(counts))
+
+        means, _, terms = self.grown.explained(counts, direct)
+        return self._logits(means, counts), terms
+
+    def _grouped(self, direction: Tensor) -> Tensor:
+        """Return a direction (B, C) as weights of the outputs of the trees (B, G, V)."""
+        return direction[:, None] if self.task.kind == "multiclass" else direction[..., None]
 
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:
         """Choose the size of leaves and the share of the environment in labels, if not given, and grow the trees."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
 from goodformer.errors import InputError
+from goodformer.methods.base import predicted_direction
 from goodformer.methods.counts import CountMethod, Sharing, check_labels, shared
 from goodformer.methods.left_out import Array, best_value, evenly
 from goodformer.models.base import GraphModel
@@ -65,13 +66,20 @@ class GaussianProcess(CountMethod):
 
     def logits(self, counts: Tensor) -> Tensor:
         """Log-odds, logits of classes, or standardised values (B, C)."""
-        if not len(self.kernel.rows):
-            raise InputError("the Gaussian process has no training graphs yet; fit it first.")
         return self.kernel(counts).to(counts)
 
     def contributions(self, counts: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         """Split the logits, weighted by ``direction`` (B, C)."""
         return self.kernel.contributions(counts, direction)
+
+    def explained(self, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (B, C) and the terms (B, F) of what they predict, from one comparison with the kept graphs."""
+
+        def direct(values: Tensor) -> Tensor:
+            return predicted_direction(self.task, values.to(counts)).to(counts)
+
+        values, _, terms = self.kernel.explained(counts, direct)
+        return values.to(counts), terms
 
     @torch.no_grad()
     def learn(self, counts: csr_matrix, y: Array, env: Array, seed: int, threads: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,8 @@ class Kernel(nn.Module):
 
         A kept count c' is a whole number, so min(c, c') = sum over steps s <= c' of min(max(c - s + 1, 0), 1).
         """
+        if not len(self.rows):
+            raise InputError("the Gaussian process has no training graphs yet; fit it first.")
         shared = self._climbed(self._steps(x))
         total = x[:, : self.counted].clamp(max=LARGEST).sum(1, keepdim=True) + self.size
         return shared, (total - shared).clamp(min=1e-6)
@@ -141,9 +143,15 @@ class Kernel(nn.Module):
         Returns:
             The constants (B,) and the terms (B, F), in double precision.
         """
+        return self.explained(x, lambda values: direction)[1:]
+
+    def explained(self, x: Tensor, direct: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return f of rows (B, F) and its `contributions` from one comparison; ``direct`` makes directions of f."""
         a, b, length, d = self.shape.unbind()
-        weight = direction.double() @ self.alpha.T  # (B, n)
         shared, union = self.overlap(x)
+        values = combined(*self._parts(x, shared, union), self.shape) @ self.alpha + self.constant
+        direction = direct(values).double()
+        weight = direction @ self.alpha.T  # (B, n)
         steps = self._steps(x) * ((a * weight / union).to(self.unary) @ self.unary.T)
         counts = x.new_zeros(len(x), self.counted).index_add(1, self.column, steps.to(x)).double()
         p, kept = self.point(x).double(), self.points.double()
@@ -153,8 +161,7 @@ class Kernel(nn.Module):
             near = weight * b * (-squared_distance(at, kept) / (2 * length**2)).exp()
             slope = slope + share * (near @ kept - near.sum(1, keepdim=True) * at) / length**2
         terms = torch.cat((counts, p * slope), 1)
-        values = combined(*self._parts(x, shared, union), self.shape) @ self.alpha + self.constant
-        return (direction.double() * values).sum(1) - terms.sum(1), terms
+        return values, (direction * values).sum(1) - terms.sum(1), terms
 
     def _parts(self, x: Tensor, shared: Tensor, union: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return `parts`, given `overlap`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,9 @@ from goodformer.errors import InputError
 
 PAIRS = 1 << 20
 """Pairs of a row and a tree that are followed at a time."""
+REMEMBERED = 1 << 17
+"""The same where all their steps are kept."""
+Steps: TypeAlias = Iterable[tuple[Tensor, Tensor, Tensor | None]]
 
 
 class Trees(nn.Module):
@@ -59,7 +62,7 @@ class Trees(nn.Module):
         """Return the mean value of the leaves of each group, (B, G, V), in double precision."""
         if self.fixed_depth is not None:
             return self._means(self._leaves(x.float(), self.fixed_depth))
-        parts = [self._leaf_means(part) for part in self._parts(x)]
+        parts = [self._leaf_means(len(part), self._steps(part)) for part in self._parts(x)]
         return torch.cat(parts) if parts else x.new_zeros(0, self.groups, self.outputs).double()
 
     def contributions(self, x: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,30 +80,41 @@ class Trees(nn.Module):
         Returns:
             The constants (B,) and the terms (B, F), in double precision.
         """
-        terms, constants = [], []
-        for part, weight in zip(self._parts(x), self._parts(direction), strict=True):
-            rows, trees = len(part), self.root.shape[1]
-            scaled = (weight.double() / trees).repeat_interleave(trees, 1).flatten(0, 1)  # (B G T, V)
-            found = part.new_zeros(rows * self.columns).double()
-            before = torch.zeros(rows * self.root.numel(), dtype=torch.double, device=x.device)
-            constant = None
-            for pair, node, compared in self._steps(part):
-                now = (self.value[node] * scaled[pair]).sum(-1)
-                if constant is None or compared is None:
-                    constant = now.view(rows, -1).sum(1)
-                else:
-                    found.index_add_(0, compared, now - before[pair])
-                before[pair] = now
-            terms.append(found.view(rows, self.columns))
-            constants.append(constant)
-        return torch.cat([one for one in constants if one is not None]), torch.cat(terms)
+        parts = zip(self._parts(x), self._parts(direction), strict=True)
+        constants, terms = zip(*(self._terms(self._steps(part), weight) for part, weight in parts), strict=True)
+        return torch.cat(constants), torch.cat(terms)
 
-    def _leaf_means(self, x: Tensor) -> Tensor:
-        """Return the mean leaf values of some rows, (B, G, V)."""
-        leaf = torch.zeros(len(x) * self.root.numel(), dtype=torch.long, device=x.device)
-        for pair, node, _ in self._steps(x):
+    def explained(self, x: Tensor, direct: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return f of rows (B, F) and its `contributions` from one walk; ``direct`` makes directions of rows of f."""
+        found = []
+        for part in self._parts(x, REMEMBERED):
+            steps = list(self._steps(part))
+            means = self._leaf_means(len(part), steps)
+            found.append((means, *self._terms(steps, direct(means))))
+        means, constants, terms = map(torch.cat, zip(*found, strict=True))
+        return means, constants, terms
+
+    def _terms(self, steps: Steps, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `contributions` of some rows, given their steps and the weights of outputs (B, G, V)."""
+        rows, trees = len(direction), self.root.shape[1]
+        scaled = (direction.double() / trees).repeat_interleave(trees, 1).flatten(0, 1)  # (B G T, V)
+        before = scaled.new_zeros(len(scaled))
+        constant, found = before[:0], scaled.new_zeros(rows * self.columns)
+        for pair, node, compared in steps:
+            now = (self.value[node] * scaled[pair]).sum(-1)
+            if compared is None:
+                constant = now.view(rows, -1).sum(1)
+            else:
+                found.index_add_(0, compared, now - before[pair])
+            before[pair] = now
+        return constant, found.view(rows, self.columns)
+
+    def _leaf_means(self, rows: int, steps: Steps) -> Tensor:
+        """Return the mean leaf values of some rows, (B, G, V), given their steps."""
+        leaf = torch.zeros(rows * self.root.numel(), dtype=torch.long, device=self.child.device)
+        for pair, node, _ in steps:
             leaf[pair] = node
-        return self._means(leaf.view(len(x), -1))
+        return self._means(leaf.view(rows, -1))
 
     def _means(self, leaf: Tensor) -> Tensor:
         """Return the mean value of the leaves (B, G T) of each group, (B, G, V)."""
@@ -150,11 +164,11 @@ class Trees(nn.Module):
             node = self.child[node].long() + (entries[compared] > self.threshold[node])
             yield pair, node, compared
 
-    def _parts(self, rows: Tensor) -> list[Tensor]:
+    def _parts(self, rows: Tensor, pairs: int | None = None) -> list[Tensor]:
         """Cut rows into parts of bounded work; the cut does not depend on the values."""
         if not self.root.numel():
             raise InputError("the forest has no trees yet; fit it first.")
-        return list(rows.split(max(PAIRS // self.root.numel(), 1))) if len(rows) else []
+        return list(rows.split(max((pairs or PAIRS) // self.root.numel(), 1))) if len(rows) else []
 
     def _faults(self, tensors: dict[str, Tensor]) -> Iterator[str]:
         """Yield what is wrong with trees; each check relies on those before it."""
