@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from goodformer.engine import predictions
-from goodformer.engine.bootstrap import BLOCK, draw
+from goodformer.engine.bootstrap import BLOCK, draw, hits
 from goodformer.engine.predictions import Kept
 from goodformer.engine.store import PREDICTED, PREDICTIONS
 from goodformer.report.records import Record
@@ -156,8 +156,11 @@ def _strata(pair: Pair) -> Array:
 def contrast(pair: Pair, weights: npt.NDArray[np.float32]) -> Floats:
     """Return the difference of the metric with each set of weights of the graphs (R, G), averaged over seeds (R,)."""
     if pair.metric == "accuracy":
-        known = np.ones(len(pair.y)) if pair.y.ndim == 1 else (~np.isnan(pair.y)).sum(1)  # (G,)
-        gains = [_hits(a, pair.y) - _hits(b, pair.y) for a, b in zip(pair.first, pair.second, strict=True)]
+        kind, y = "multiclass" if pair.y.ndim == 1 else "binary", pair.y.reshape(len(pair.y), -1)  # (G, T)
+        known = (~np.isnan(y)).sum(1)  # (G,)
+        gains = [
+            np.nansum(hits(kind, a, y) - hits(kind, b, y), 1) for a, b in zip(pair.first, pair.second, strict=True)
+        ]
         return np.asarray((weights @ np.mean(gains, 0)) / (weights @ known), dtype=np.float64)
     if pair.metric == "rmse":
         gains = [
@@ -186,13 +189,6 @@ def _rmse(values: Array, y: Array, weights: npt.NDArray[np.float32]) -> Floats:
     roots = np.sqrt(np.divide(total, labels, out=np.full_like(total, np.nan), where=labels > 0))
     there = known.any(0)
     return np.asarray(roots[:, there].mean(1) if there.any() else np.full(len(weights), np.nan))
-
-
-def _hits(logits: Array, y: Array) -> Floats:
-    """Return the number of right predictions of each graph (G,)."""
-    if y.ndim == 1:
-        return (logits.argmax(1) == y).astype(np.float64)
-    return (((logits > 0) == (y > 0.5)) & ~np.isnan(y)).sum(1).astype(np.float64)
 
 
 def _columns(logits: Array, y: Array) -> Array:
