@@ -214,6 +214,9 @@ def test_pairs_of_nodes_are_counted_and_explained(
     in_graph = torch.zeros(len(sizes)).index_add(0, data.batch[data.edge_index[0]], scores.float()) / 2
     there = (terms.float() * (counts > 0)).sum(1)  # columns that the graph lacks belong to no edge
     torch.testing.assert_close(in_graph, there, atol=1e-4, rtol=1e-3)
+    said = method.model.spread(data, method.explained(counts)[1].to(counts))
+    assert torch.equal(method.predict(data).edge_scores, said)
+    assert torch.equal(method.edge_scores(data), said)
     ones = torch.ones(data.edge_index.shape[1])
     torch.testing.assert_close(method.weighted_logits(data, ones), method(data))
     assert not torch.allclose(method.weighted_logits(data, ones / 2), method(data))

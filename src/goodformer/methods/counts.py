@@ -123,9 +123,10 @@ class CountMethod(Method):
 
     def predict(self, batch: Batch) -> Prediction:
         """Return logits, edge scores and a projection of the counts, counted once."""
-        counts = self.model.counts(batch)
+        near = self.model.near(batch)
+        counts = self.model.counts(batch, near=near)
         logits, terms = self.explained(counts)
-        return Prediction(logits, self.model.spread(batch, terms.to(counts)), self.model.project(counts))
+        return Prediction(logits, self.model.spread(batch, terms.to(counts), near), self.model.project(counts))
 
     def outputs(self, batch: Batch) -> Prediction:
         """Return the same without edge scores, which take as long as the rest."""
@@ -137,8 +138,9 @@ class CountMethod(Method):
 
         Of a measured value that is a push away from the mean of the training graphs.
         """
-        counts = self.model.counts(batch)
-        return self.model.spread(batch, self.explained(counts)[1].to(counts))
+        scores = self.predict(batch).edge_scores
+        assert scores is not None
+        return scores
 
 
 def check_labels(targets: Sequence[Array]) -> None:

@@ -77,7 +77,11 @@ class Fingerprint(GraphModel):
         """Number of columns F of `counts`: those of the projection, then sums of properties."""
         self.register_buffer("signs", signs(self.projected, dim) / dim**0.5, persistent=False)
 
-    def counts(self, batch: Batch, edge_weight: Tensor | None = None) -> Tensor:
+    def near(self, batch: Batch) -> Pairs | None:
+        """Return the pairs of nodes, for a caller that needs both `counts` and `spread`; None if they do not count."""
+        return Pairs(Layout(batch), batch[self.attribute][:, 0], self.reach, self.pairs) if self.pairs else None
+
+    def counts(self, batch: Batch, edge_weight: Tensor | None = None, near: Pairs | None = None) -> Tensor:
         """Return the columns of every graph (B, F).
 
         An environment counts the product of the weights of its edges, and a pair that of a shortest path.
@@ -86,8 +90,8 @@ class Fingerprint(GraphModel):
         if self.table:
             weight = None if edge_weight is None else self._balls(batch).weights(edge_weight, self.radius)
             found.append(count(self.slots(batch), batch.batch, graphs, self.table, weight))
-        if self.pairs:
-            found.append(self._pairs(batch).count(edge_weight))
+        if near := near or self.near(batch):
+            found.append(near.count(edge_weight))
         columns = [torch.cat(found, 1).to(self.signs)]
         if self.measured:
             x, size = batch.x.double(), batch.ptr.diff()[:, None]
@@ -107,7 +111,7 @@ class Fingerprint(GraphModel):
         columns = torch.cat((counts[:, : self.counted].log1p(), counts[:, self.counted : self.projected]), 1)
         return columns.to(self.signs.dtype) @ self.signs
 
-    def spread(self, batch: Batch, values: Tensor) -> Tensor:
+    def spread(self, batch: Batch, values: Tensor, near: Pairs | None = None) -> Tensor:
         """Share the values of the columns (B, F) among what they count, and this among edges, (E,).
 
         A pair shares its value between its nodes, and a sum of properties among nodes by their absolute properties;
@@ -118,8 +122,7 @@ class Fingerprint(GraphModel):
         if self.table:
             each = values[:, : self.table] / count(slots, graph, batch.num_graphs, self.table).clamp(min=1)
             shares = each[graph[:, None], slots.clamp(min=0)] * (slots >= 0)
-        if self.pairs:
-            near = self._pairs(batch)
+        if near := near or self.near(batch):
             each = values[:, self.table : self.counted] / near.count().clamp(min=1)
             shares = torch.cat((shares[:, :1] + near.spread(each)[:, None], shares[:, 1:]), 1)
         if self.properties:
@@ -144,9 +147,6 @@ class Fingerprint(GraphModel):
     def _sums(self, values: Tensor, batch: Batch) -> Tensor:
         """Return the sum of the values of nodes (N, k) over each graph, (B, k)."""
         return values.new_zeros(batch.num_graphs, values.shape[1]).index_add(0, batch.batch, values)
-
-    def _pairs(self, batch: Batch) -> Pairs:
-        return Pairs(Layout(batch), batch[self.attribute][:, 0], self.reach, self.pairs)
 
     def _balls(self, batch: Batch) -> Balls:
         return Balls(batch.edge_index, len(batch.batch), self.radius)
