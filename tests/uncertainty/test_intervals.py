@@ -104,3 +104,10 @@ def test_a_difficulty_stays_within_its_bounds() -> None:
     hard = Difficulty(by="domain", start=(0.0,), slope=(1.0,), mean=(0.5,))
     found = hard({"domain": torch.tensor([0.0, 0.4, 1e9, math.inf])}, torch.zeros(4, 1))
     assert found[:, 0].tolist() == pytest.approx([0.15, 0.4, 2.5, 2.5])
+
+
+def test_an_infinite_signal_reaches_the_bound_of_every_target() -> None:
+    """The slope of the first target is 0, which times infinity is not a number."""
+    hard = Difficulty(by="domain", start=(0.5, 0.0), slope=(0.0, 1.0), mean=(0.5, 2.0))
+    found = hard({"domain": torch.tensor([1.0, math.inf])}, torch.zeros(2, 2))
+    assert found.tolist() == [pytest.approx([0.5, 1.0]), pytest.approx([2.5, 10.0])]

@@ -64,7 +64,8 @@ class Difficulty(BaseModel):
             return torch.ones_like(like, dtype=torch.double)
         start, slope, mean = (torch.tensor(part, dtype=torch.double) for part in (self.start, self.slope, self.mean))
         raw = start + slope * signals[self.by].double()[:, None]
-        return torch.minimum(torch.maximum(raw, EASIEST * mean), HARDEST * mean).nan_to_num(nan=float(mean.max()))
+        bounded = torch.minimum(torch.maximum(raw, EASIEST * mean), HARDEST * mean)
+        return torch.where(raw.isnan(), HARDEST * mean, bounded)  # an infinite signal times a slope of 0
 
 
 CONSTANT = Difficulty()
