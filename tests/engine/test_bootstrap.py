@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
@@ -67,3 +69,19 @@ def test_few_rows_have_a_value_but_no_interval() -> None:
         assert (entry["rows"], entry["value"] is None) == (rows, False)
         for one in (entry, other, other["difference"]):
             assert (one["low"] is None) == (one["high"] is None) == (rows < bootstrap.FEWEST)
+
+
+def test_metrics_are_computed_some_resamples_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of all resamples together would take 8 MB."""
+    y, counts = RANDOM.normal(size=2000), RANDOM.integers(0, 4, (501, 2000)).astype(np.uint8)
+    y[3] = np.nan
+    said = np.nan_to_num(y) + RANDOM.normal(size=2000)
+    whole = bootstrap.number_metrics(y, said, counts)
+    monkeypatch.setattr(bootstrap, "CELLS", 10_000)
+    tracemalloc.start()
+    found = bootstrap.number_metrics(y, said, counts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * counts.nbytes
+    for name, values in found.items():
+        np.testing.assert_allclose(values, whole[name], rtol=0, atol=1e-12)

@@ -6,7 +6,7 @@ Letters: G rows, R resamples, T targets, C outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,23 +162,30 @@ def roc_auc(y: Array, score: Array, counts: Array) -> Floats:
     order = score.argsort(kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf) > 0)  # equal scores share a place
     positive = (y[order] > 0.5).astype(np.float64)
-    step = max(1, CELLS // max(counts.shape[1], 1))
-    for block in range(0, len(counts), step):
-        weights = counts[block : block + step, order].astype(np.float64)
+    for block, weights in _weights(counts, order):
         up = np.add.reduceat(weights * positive, starts, axis=1)
         down = np.add.reduceat(weights * (1 - positive), starts, axis=1)
         below = down.cumsum(1) - down / 2
         with np.errstate(invalid="ignore"):
-            found[block : block + step] = (up * below).sum(1) / (up.sum(1) * down.sum(1))
+            found[block] = (up * below).sum(1) / (up.sum(1) * down.sum(1))
     return found
 
 
 def weighted_mean(values: Array, counts: Array) -> Floats:
     """Return the mean of the known values under each set of counts (R,)."""
-    known = ~np.isnan(values)
-    weights = counts[:, known].astype(np.float64)
+    known, found = np.flatnonzero(~np.isnan(values)), np.empty(len(counts))
     with np.errstate(invalid="ignore"):
-        return np.asarray(weights @ values[known] / weights.sum(1), dtype=np.float64)
+        for block, weights in _weights(counts, known):
+            found[block] = weights @ values[known] / weights.sum(1)
+    return found
+
+
+def _weights(counts: Array, rows: Array) -> Iterator[tuple[slice, Floats]]:
+    """Yield the weights of some rows, at most about `CELLS` at a time, with the resamples that they belong to."""
+    step = max(1, CELLS // max(len(rows), 1))
+    for start in range(0, len(counts), step):
+        block = slice(start, start + step)
+        yield block, counts[block, rows].astype(np.float64)
 
 
 def number_metrics(y: Array, said: Array, counts: Array) -> dict[str, Floats]:
