@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from goodformer.config.presets import configure
-from goodformer.config.run import Hardware, RunConfig, TrainingConfig, read_yaml
+from goodformer.config.run import Hardware, RunConfig, TrainingConfig, parse_assignment, read_yaml
 from goodformer.errors import InputError
 from tests.engine.tiny import tiny_config
 
@@ -120,6 +120,15 @@ def test_overrides_read_values_as_yaml() -> None:
     assert config.dataset["shift"] == "concept"
     assert config.seed == 7
     assert config.with_overrides(["training.clip_norm=null"]).training.clip_norm is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("'2021'", "2021"), ('"1e-4"', "1e-4"), ("2021", 2021), ("1E5", 1e5), ("-.5", -0.5), ("[1e-4, '1']", [1e-4, "1"])],
+)
+def test_a_number_in_quotes_is_text(text: str, value: object) -> None:
+    """So a column of a table can be named that is a number."""
+    assert parse_assignment(f"dataset.target={text}") == (["dataset", "target"], value)
 
 
 def test_a_new_name_takes_its_own_defaults() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cached_property, lru_cache
@@ -282,7 +283,21 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
         ) from None
 
 
-def _loaded(text: str) -> Any:
+class _OneLine(yaml.SafeLoader):
+    """Reads values of the command line: ``1e-4`` is a number, as in YAML 1.2, although YAML 1.1 takes it for text.
+
+    Files are read as YAML 1.1, because `RunConfig.to_yaml` writes that.
+    """
+
+
+_OneLine.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+
+
+def _loaded(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
     """Read YAML; everything that is wrong with it is a ``YAMLError``.
 
     Aliases are refused: a few of them can stand for a value that does not fit into memory.
@@ -290,7 +305,7 @@ def _loaded(text: str) -> Any:
     try:
         if "*" in text and any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
             raise yaml.YAMLError("aliases are not supported")
-        return yaml.safe_load(text)
+        return yaml.load(text, loader)
     except yaml.YAMLError:
         raise
     except RecursionError:
@@ -301,14 +316,8 @@ def _loaded(text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _yaml_value(text: str) -> Any:
-    """Read a value as YAML; ``1e-4`` is a number, although YAML 1.1 takes it for text."""
-    value = _loaded(text)
-    if isinstance(value, str) and value[:1] in "+-.0123456789":
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+    """Read a value of the command line as YAML."""
+    return _loaded(text, _OneLine)
 
 
 def assign(values: dict[str, Any], line: str) -> None:
