@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from goodformer.methods import METHODS
-from tests.engine.tiny import Aborting, Alternating, Diverging, NeedsGrad, Noisy, Plain
+from tests.engine.tiny import Aborting, Alternating, Diverging, Frozen, NeedsGrad, Noisy, Plain
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,6 +27,7 @@ def _methods() -> Iterator[None]:
         "noisy": Noisy,
         "alternating": Alternating,
         "diverging": Diverging,
+        "frozen": Frozen,
         "needs": NeedsGrad,
         "plain": Plain,
         "aborting": Aborting,

@@ -235,6 +235,11 @@ def test_a_loss_that_cannot_be_minimised_is_refused(
         train(tiny_config(method="noisy", training={"batch_size": 200}), tmp_path, QUIET)
 
 
+def test_a_method_without_trainable_parameters_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Frozen"):
+        train(tiny_config(method="frozen"), tmp_path, QUIET)
+
+
 def test_predictions_of_another_shape_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Noisy, "edge_scores", lambda self, batch: batch.edge_index.float())
     with pytest.raises(InputError, match=r"Noisy .*edge_scores of shape \(2, "):

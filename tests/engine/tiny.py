@@ -57,6 +57,14 @@ class Diverging(ERM):
         return {"risk": super().loss(batch, epoch)["risk"] / (1 - min(epoch, 1))}
 
 
+class Frozen(ERM):
+    """Has no parameter that a gradient could change."""
+
+    def __init__(self, model: GraphModel, task: Task) -> None:
+        super().__init__(model, task)
+        self.requires_grad_(False)
+
+
 class NeedsGrad(ERM):
     """Takes a gradient to predict, and asks for it itself."""
 

@@ -150,7 +150,12 @@ class Training:
         """Make the optimiser and the average of weights, which are on their device by now; return the optimiser."""
         training = self.config.training
         self.free = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
-        fused = self.free[0].device.type in ("cpu", "cuda")
+        if not self.free:
+            raise InputError(
+                f"{type(self.method).__name__} has no trainable parameter; give it at least one whose requires_grad is "
+                "true, or set at_once = True if it needs no gradients."
+            )
+        fused = self.method.device.type in ("cpu", "cuda")
         kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
         self.optimizer = kind(self.free, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused)
         self.average = WeightAverage(self.method, training.average, training.average_decay)
