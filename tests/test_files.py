@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,52 @@ def test_left_overs_of_one_name_are_swept_alone(tmp_path: Path) -> None:
         (tmp_path / name).write_text("half")
     files.sweep(tmp_path, "a.json")
     assert [path.name for path in tmp_path.iterdir()] == [".b.json.17.part"]
+
+
+def decided(folder: Path) -> Path:
+    """Files as `replacing` leaves them if its process is killed before it moves them: a new one, and one to remove."""
+    (folder / "old.json").write_text("0")
+    new = folder / files.NEXT
+    new.mkdir()
+    (new / "new.json").write_text("1")
+    files.write_json(new / files.READY, ["old.json"])
+    return new
+
+
+def test_what_a_killed_process_decided_is_completed(tmp_path: Path) -> None:
+    decided(tmp_path)
+    files.settle(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["new.json"]
+
+
+def test_a_reader_waits_for_the_process_that_completes_a_folder(tmp_path: Path) -> None:
+    new = decided(tmp_path)
+    with ThreadPoolExecutor() as pool, files.hold(tmp_path / files.LOCK):
+        reader = pool.submit(files.settle, tmp_path)
+        time.sleep(2 * files.PROBE)
+        assert not reader.done()
+        assert (new / "new.json").exists()
+        shutil.rmtree(new)
+        (tmp_path / files.LOCK).unlink()
+    reader.result()
+    assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+
+
+def test_a_folder_that_cannot_be_locked_is_read_unless_it_is_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files, "hold", refused)
+    files.settle(tmp_path)
+    new = decided(tmp_path)
+    with pytest.raises(InputError, match="Permission denied"):
+        files.settle(tmp_path)
+
+    def completed(*_: object) -> None:
+        shutil.rmtree(new)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files, "hold", completed)
+    files.settle(tmp_path)

@@ -20,13 +20,13 @@ from typing import Any
 
 from goodformer.errors import CannotWrite, InputError
 
-PART, NEXT, READY = ".part", ".next", ".ready"
+PART, NEXT, READY, LOCK = ".part", ".next", ".ready", ".lock"
 OURS = "restore it from a copy"
 """What to do about a damaged file that this program wrote."""
-KEPT = (("model.json", "weights.safetensors"), ("config.json", "epochs.jsonl"), ("config.json", ".lock"))
+KEPT = (("model.json", "weights.safetensors"), ("config.json", "epochs.jsonl"), ("config.json", LOCK))
 """Files that show that a folder holds a model or a run."""
-PROBE = 0.3
-"""Seconds within which a lock is got that `holder` only looks at."""
+PROBE, PATIENCE = 0.3, 10.0
+"""Seconds within which a lock is got that `holder` only looks at, and one under which files are only moved."""
 CHECKSUM = "checksum"
 SEAL = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -70,8 +70,8 @@ class Held(Exception):
     """A lock file that another process holds; the message names the process."""
 
 
-def hold(path: Path) -> AbstractContextManager[object]:
-    """Lock a file and write into it which process holds it; raise `Held` if it is another one.
+def hold(path: Path, seconds: float = PROBE) -> AbstractContextManager[object]:
+    """Lock a file and write into it which process holds it; raise `Held` if it is another one for so many seconds.
 
     The lock is released at the end of the context that is returned, or of the process, even if it is killed. Who
     removes the file does so before, because afterwards it may be the file of another process.
@@ -80,7 +80,7 @@ def hold(path: Path) -> AbstractContextManager[object]:
 
     lock = FileLock(path)
     try:
-        held = lock.acquire(timeout=PROBE)
+        held = lock.acquire(timeout=seconds)
     except Timeout:
         if not path.exists():  # its holder has just removed it, or it cannot be made, for which this gives the reason
             tempfile.TemporaryFile(dir=path.parent).close()
@@ -113,11 +113,11 @@ def _words(path: Path) -> str:
 
 
 @contextmanager
-def locked(path: Path, target: Path) -> Iterator[None]:
-    """Hold a lock file while a file or folder is written; raise an error if another process holds it."""
+def locked(path: Path, target: Path, seconds: float = PROBE) -> Iterator[None]:
+    """Hold a lock file while a file or folder is written; raise an error if another process keeps it so long."""
     try:
         with writing(target):
-            held = hold(path)
+            held = hold(path, seconds)
     except Held as other:
         kind = "folder" if target.is_dir() else "file"
         raise InputError(
@@ -143,7 +143,7 @@ def replacing(folder: Path, ours: Collection[str]) -> Iterator[Path]:
     """
     make_folder(folder)
     new = folder / NEXT
-    with locked(folder / ".lock", folder):
+    with locked(folder / LOCK, folder):
         try:
             with writing(folder):
                 shutil.rmtree(new, ignore_errors=True)
@@ -151,22 +151,35 @@ def replacing(folder: Path, ours: Collection[str]) -> Iterator[Path]:
             yield new
             gone = [name for name in ours if not (new / name).exists()]
             write_json(new / READY, gone)
-            settle(folder)
+            _complete(folder)
         finally:
             if not (new / READY).is_file():
                 shutil.rmtree(new, ignore_errors=True)
 
 
 def settle(folder: Path) -> None:
-    """Complete what `replacing` had decided before its process was killed; otherwise do nothing."""
+    """Complete what `replacing` had decided before its process was killed; otherwise do nothing.
+
+    A process that is just completing it is waited for. Only then a lock is needed, and a folder that can be written.
+    """
+    ready = folder / NEXT / READY
+    if ready.is_file():
+        try:
+            with locked(folder / LOCK, folder, PATIENCE):
+                if ready.is_file():
+                    _complete(folder)
+        except InputError:
+            if ready.is_file():  # otherwise another process has completed it
+                raise
+
+
+def _complete(folder: Path) -> None:
+    """Move what is ready into a folder and remove what is gone; the caller holds its lock."""
     new = folder / NEXT
-    if not (new / READY).is_file():
-        return
     with writing(folder):
         for path in sorted(new.iterdir()):
             if path.name != READY:
-                with suppress(FileNotFoundError):  # another process moved it
-                    move(path, folder / path.name)
+                move(path, folder / path.name)
         for name in read_json(new / READY):
             (folder / Path(str(name)).name).unlink(missing_ok=True)
         shutil.rmtree(new, ignore_errors=True)
