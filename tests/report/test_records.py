@@ -11,7 +11,17 @@ from scipy import stats
 from goodformer import files
 from goodformer.config.presets import configure, member_configs
 from goodformer.errors import InputError
-from goodformer.report.records import clock_of, finished, known_records, mean_of, read_records, records_by_id, welch
+from goodformer.report.records import (
+    INFERENCE,
+    clock_of,
+    finished,
+    known_records,
+    mean_of,
+    read_records,
+    records_by_id,
+    timed_records,
+    welch,
+)
 
 
 def test_a_run_counts_once_and_its_last_line_wins(tmp_path: Path) -> None:
@@ -35,6 +45,17 @@ def test_a_record_from_before_a_new_setting_counts_and_one_of_a_lost_setting_doe
     assert list(records_by_id([tmp_path])) == [config.id]
     with pytest.raises(InputError, match="none"):
         records_by_id([tmp_path / "none"])
+
+
+def test_inference_times_of_settings_that_no_longer_exist_are_left_out(tmp_path: Path) -> None:
+    config = configure({"name": "good-motif"}, "erm")
+    lost, plugin = config.to_dict(), config.to_dict()
+    lost["method"]["gone"], plugin["method"] = 1, {"name": "of-a-plugin"}
+    time = {"kind": INFERENCE, "graphs": 10, "processor_seconds": 2.0}
+    lines = [{"id": str(number), **time, "config": one} for number, one in enumerate((lost, plugin, config.to_dict()))]
+    lines.append({"id": "3", **time})
+    (tmp_path / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert timed_records([tmp_path]) == {config.id: {INFERENCE: lines[2]}}
 
 
 def test_a_blend_counts_while_its_members_would_be_the_same_runs(tmp_path: Path) -> None:

@@ -40,6 +40,14 @@ def read_records(source: Path) -> list[Record]:
     return list(records.values())
 
 
+def config_of(record: Record) -> RunConfig | None:
+    """Return the configuration of a record as it reads today; None if it has none, or settings that no longer exist."""
+    try:
+        return RunConfig.from_dict(record.get("config", {}))
+    except InputError:
+        return None
+
+
 def records_by_id(sources: Sequence[Path]) -> dict[str, Record]:
     """Return all records of files and folders by the ids that their settings have today.
 
@@ -51,10 +59,8 @@ def records_by_id(sources: Sequence[Path]) -> dict[str, Record]:
         if not source.exists():
             raise InputError(f"there is no {source}; give a file of records or a folder that contains some.")
         for record in read_records(source):
-            try:
-                found[RunConfig.from_dict(record.get("config", {})).id] = record
-            except InputError:
-                continue
+            if config := config_of(record):
+                found[config.id] = record
     return found
 
 
@@ -108,8 +114,8 @@ def timed_records(
 
 
 def with_times(found: Mapping[str, Record], times: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
-    """Return the records with records of inference times added to them."""
-    more = {RunConfig.from_dict(line["config"]).id: line for line in times}
+    """Return the records with records of inference times added to them; `config_of` says which are left out."""
+    more = {config.id: line for line in times if (config := config_of(line))}
     return {**found, **{key: {**found.get(key, {}), INFERENCE: line} for key, line in more.items()}}
 
 
