@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import tracemalloc
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from goodformer.apply.predict import predict_file
 from goodformer.data.readers.rows import rough_count
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
+from goodformer.uncertainty.calibration import Scaling
 from tests.apply.molecules import FITTED
 
 ROWS = 60
@@ -46,6 +49,21 @@ def stop_after(rows: int) -> Any:
 @pytest.fixture(scope="module")
 def model() -> FittedModel:
     return FittedModel.open(FITTED)
+
+
+@pytest.mark.parametrize("temperature", [None, 2.0])
+def test_rows_of_another_uncertainty_are_not_continued(
+    model: FittedModel, tmp_path: Path, temperature: float | None
+) -> None:
+    """Its weights are the same, but rows before it have other columns, or other values in them."""
+    data, out, earlier = table(tmp_path / "new.csv"), tmp_path / "out.csv", copy(model)
+    assert model.uncertainty is not None
+    earlier.uncertainty = replace(model.uncertainty, scaling=Scaling(temperature)) if temperature else None
+    with pytest.raises(Stopped):
+        predict_file(earlier, data, out, size=8, watch=stop_after(24))
+    assert predict_file(model, data, out, size=8)["continued"] == 0
+    predict_file(model, data, tmp_path / "whole.csv", size=8)
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json", "parquet"])

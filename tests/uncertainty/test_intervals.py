@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,7 @@ def test_what_is_saved_gives_the_same_intervals(tmp_path: Path) -> None:
     known = Uncertainty.learn(TASK, seen(300, 0), seen(600, 1, noisy=True))
     again = Uncertainty.load(known.save(tmp_path))
     assert again.difficulty == known.difficulty != CONSTANT
+    assert again.checksum == known.checksum != replace(known, difficulty=CONSTANT).checksum
     new = seen(20, 2)
     assert torch.equal(ends(known, new, 0.9), ends(again, new, 0.9))
     file = tmp_path / "sureness.json"

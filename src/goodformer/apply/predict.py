@@ -23,7 +23,7 @@ from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_notes, written_columns
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
-from goodformer.fitted import FittedModel, Predictions
+from goodformer.fitted import MEANING, FittedModel, Predictions
 from goodformer.spec import ANSWER_PREFIX, BECAUSE
 from goodformer.uncertainty.conformal import conformal_rank
 from goodformer.uncertainty.domain import INSIDE, LARGER, NEW_KIND, UNUSUAL
@@ -127,6 +127,7 @@ def answers_key(
     return {
         "molecules": [VERSION, RDKIT],
         "weights": model.file.sha256 or secrets.token_hex(),  # a model that is not saved is not known again
+        "uncertainty": model.uncertainty and model.uncertainty.checksum,
         "reading": [smiles or model.smiles, model.standardise, model.reader],
         "classes": model.classes,
         "input": [str(files.real(place)), *file],
@@ -328,7 +329,10 @@ class Further:
     @property
     def settings(self) -> dict[str, Any]:
         """What decides these columns; empty if there are none."""
-        return {"neighbours": self.count, "explain": self.explain} if self.count or self.explain else {}
+        if not self.count and not self.explain:
+            return {}
+        rows = self.model.file.about.get(MEANING, {}).get("training")
+        return {"neighbours": self.count, "explain": self.explain, "training": rows}
 
     @property
     def facts(self) -> dict[str, Any]:

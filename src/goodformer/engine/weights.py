@@ -202,10 +202,14 @@ def read_format(path: Path, name: str, version: int, advice: str) -> dict[str, A
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """Write tensors into a safetensors file and return its checksum."""
-    copies = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
-    content = safetensors.torch.save(copies)
+    content = tensor_bytes(tensors)
     files.write_bytes(path, content)
     return hashlib.sha256(content).hexdigest()
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return the content of a safetensors file."""
+    return safetensors.torch.save({name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()})
 
 
 def read_tensors(path: Path, sha256: str, advice: str = "restore it or train again") -> dict[str, Tensor]:

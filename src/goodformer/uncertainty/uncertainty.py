@@ -6,11 +6,12 @@ that compare molecules: these need no held-out graphs.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,7 +20,7 @@ from torch import Tensor
 from goodformer import files
 from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.values import counted
-from goodformer.engine.weights import DERIVED, read_format, read_tensors, write_tensors
+from goodformer.engine.weights import DERIVED, read_format, read_tensors, tensor_bytes, write_tensors
 from goodformer.errors import InputError, check_name
 from goodformer.methods.base import SPREAD, Method, link, standardised
 from goodformer.settings import first_mistake
@@ -282,9 +283,23 @@ class Uncertainty:
         """Write ``sureness.json`` and ``sureness.safetensors``; ``weights`` is the checksum of the model's weights."""
         place = Path(folder)
         files.make_folder(place)
+        sha256 = write_tensors(place / TENSORS, self._tensors)
+        files.write_json(place / DESCRIPTION, self._described(sha256, weights))
+        return place
+
+    @property
+    def checksum(self) -> str:
+        """A checksum of all that decides its answers, the same before it is saved and after it is loaded."""
+        return str(self._described(hashlib.sha256(tensor_bytes(self._tensors)).hexdigest())[files.CHECKSUM])
+
+    @property
+    def _tensors(self) -> dict[str, Tensor]:
+        """The content of ``sureness.safetensors``."""
         tensors = {"reference": self.reference, "conformity": self.conformity, "counts": self.counts}
-        tensors |= {f"state/{name}": value for name, value in self.state.items()}
-        sha256 = write_tensors(place / TENSORS, tensors)
+        return tensors | {f"state/{name}": value for name, value in self.state.items()}
+
+    def _described(self, sha256: str, weights: str | None = None) -> dict[str, Any]:
+        """Return the content of ``sureness.json``, given the checksums of the tensors and of the model's weights."""
         description = _Description(
             format=FORMAT,
             version=VERSION,
@@ -299,8 +314,7 @@ class Uncertainty:
             difficulty=self.difficulty,
         )
         left_out = (set() if self.scaling.shift else {"shift"}) | (set() if self.task.measured else {"difficulty"})
-        files.write_json(place / DESCRIPTION, files.sealed(description.model_dump(mode="json", exclude=left_out)))
-        return place
+        return files.sealed(description.model_dump(mode="json", exclude=left_out))
 
     @classmethod
     def load(cls, folder: str | Path, weights: str | None = None) -> Self:
