@@ -91,6 +91,25 @@ def test_one_run_shows_settings_epochs_and_summary(command: Command, tmp_path: P
     assert (shown["config"]["seed"], shown["summary"]["ood_test"], len(shown["epochs"])) == (7, 0.73, 1)
 
 
+def test_a_run_shows_the_epochs_of_which_little_is_recorded(command: Command, tmp_path: Path) -> None:
+    (made(tmp_path / "runs") / "epochs.jsonl").write_text('{"epoch": 1}\n{"epoch": 2, "loss": {"total": 3.0}}\n')
+    rows = cells(command("runs", "show", CONFIG.id).out, "epoch")
+    assert [(row["epoch"], row["loss"], row["OOD test"], row["seconds"]) for row in rows] == [
+        ("1", "-", "-", "-"),
+        ("2", "3.000", "-", "-"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["dataset", "method", "model"])
+def test_a_record_without_a_name_is_not_shown_in_a_table(command: Command, name: str) -> None:
+    names = {"id": "1", "dataset": "good-motif", "method": "erm", "model": "gin"}
+    Path("results").mkdir()
+    for record, code in ((names, 0), ({key: value for key, value in names.items() if key != name}, 2)):
+        Path("results/all.jsonl").write_text(json.dumps(record) + "\n")
+        answer = command("runs", "table")
+        assert (answer.code, answer.err.count("\n")) == (code, code // 2)
+
+
 def test_runs_are_exported_once_each_and_shown_as_tables(command: Command, tmp_path: Path) -> None:
     made(tmp_path / "runs")
     made(tmp_path / "runs", 8)

@@ -58,6 +58,28 @@ def test_inference_times_of_settings_that_no_longer_exist_are_left_out(tmp_path:
     assert timed_records([tmp_path]) == {config.id: {INFERENCE: lines[2]}}
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"members": ["a"]},
+        {"members": "a"},
+        {"predictions": {}},
+        {"predictions": {"graphs": {"test": "0"}}},
+        {"predictions": {"sha256": "0", "graphs": {"val": "0"}}},
+        {"config": None},
+        {"config": {"dataset": "esol"}},
+        {"edge_auc": "high"},
+        {"selection": "best"},
+        {"kind": INFERENCE},
+        {"kind": INFERENCE, "graphs": 10, "processor_seconds": "2"},
+    ],
+)
+def test_a_record_that_tables_cannot_read_is_refused_at_once(tmp_path: Path, entries: dict[str, Any]) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "1", **entries}) + "\n")
+    with pytest.raises(InputError, match=r"a\.jsonl"):
+        timed_records([tmp_path])
+
+
 def test_a_blend_counts_while_its_members_would_be_the_same_runs(tmp_path: Path) -> None:
     config = configure({"name": "bace"}, "blend", preset="molecules", overrides=["method.others=[linear,forest]"])
     runs = [member.folder_name for member in member_configs(config)]

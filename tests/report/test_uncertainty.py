@@ -84,6 +84,18 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             uncertainty.read_records(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["id", "weights", "dataset", "domain", "method", "scores"])
+def test_records_that_lack_what_tables_show_are_refused(tmp_path: Path, name: str) -> None:
+    whole = made({"energy": 0.5})
+    path = tmp_path / "made.jsonl"
+    for line in ({key: value for key, value in whole.items() if key != name}, {**whole, name: 1}):
+        path.write_text(json.dumps(line) + "\n")
+        with pytest.raises(InputError, match=name):
+            uncertainty.read_records(path)
+        with pytest.raises(InputError, match=name):
+            uncertainty.export(whole, path)
+
+
 def test_data_sets_count_alike_however_many_runs_they_have() -> None:
     records = [
         made({"energy": 0.6, "mahalanobis": 0.7}, "a", "1"),

@@ -90,12 +90,13 @@ def show_one(name: options.RunName, runs: options.Runs = Path("runs"), as_json: 
         return
     typer.echo(f"{run.folder}\n\n{run.config.to_yaml()}")
     if epochs := run.epochs:
-        metric = next(iter(epochs[0]["val"]))  # that of the task comes first
-        rows = [
-            [row["epoch"], row["loss"]["total"], *(row.get(split, {}).get(metric) for split in SPLITS), row["seconds"]]
-            for row in epochs
-        ]
-        output.table(["epoch", "loss", *SPLIT_NAMES.values(), "seconds"], rows, f"epochs, {METRIC_NAMES[metric]}")
+        metric = next(iter(epochs[0].get("val", ())), "")  # that of the task comes first
+        rows = []
+        for row in epochs:
+            scores = (row.get(split, {}).get(metric) for split in SPLITS)
+            rows.append([row["epoch"], row.get("loss", {}).get("total"), *scores, row.get("seconds")])
+        title = f"epochs, {METRIC_NAMES.get(metric, metric)}" if metric else "epochs"
+        output.table(["epoch", "loss", *SPLIT_NAMES.values(), "seconds"], rows, title)
     if run.summary:
         rows = [[key, _text(value)] for key, value in run.summary.items() if key not in ("config", "splits")]
         output.table(["summary", ""], rows)
@@ -151,10 +152,11 @@ def table(
       goodformer runs table
       goodformer runs table --results results --write docs/results.md
     """
+    from goodformer.engine.store import NamedRecord
     from goodformer.report import results as page
     from goodformer.report.records import read_records
 
-    found = read_records(results)
+    found = read_records(results, NamedRecord)
     if not found and results != options.RESULTS:
         there = f"{results} contains no record of a run" if results.exists() else f"there is no folder {results}"
         raise InputError(f"{there}; give a folder of files that goodformer runs export -o FILE.jsonl wrote.")

@@ -11,13 +11,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goodformer import files
-from goodformer.config.run import RunConfig
+from goodformer.config.run import Rule, RunConfig
 from goodformer.engine.parcel import FINAL, settle
 from goodformer.errors import InputError, check_name
 from goodformer.settings import first_mistake
@@ -61,6 +61,38 @@ class EpochLine(BaseModel):
     test: Scores = {}
 
 
+class Entry(BaseModel):
+    """An entry of a record, which may hold more."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class ConfigEntry(Entry):
+    """The parts of a configuration that tables of records read; versions differ in the others."""
+
+    dataset: dict[str, Any] = {}
+    training: dict[str, Any] = {}
+
+
+class MemberEntry(Entry):
+    """A member of a blend."""
+
+    run: str | None = None
+
+
+class GraphsEntry(Entry):
+    """Fingerprints of the graphs of each split."""
+
+    test: str
+
+
+class PredictionsEntry(Entry):
+    """What identifies the predictions of a run."""
+
+    sha256: str
+    graphs: GraphsEntry
+
+
 class RecordLine(BaseModel):
     """Types of the entries of a record; all but the id may be missing in records of older versions."""
 
@@ -77,7 +109,7 @@ class RecordLine(BaseModel):
     seed: int | None = None
     epochs: int | None = None
     train_graphs: int | None = None
-    selection: str | None = None
+    selection: Rule | None = None
     selected_epoch: int | None = None
     metric: str | None = None
     id_val: float | None = None
@@ -85,6 +117,9 @@ class RecordLine(BaseModel):
     id_test: float | None = None
     ood_test: float | None = None
     precision_at_10: float | None = None
+    precision_at_10_logits: float | None = None
+    edge_auc: float | None = None
+    node_auc: float | None = None
     seconds_per_epoch: float | None = None
     processor_seconds_per_epoch: float | None = None
     wall_seconds: float | None = None
@@ -92,24 +127,54 @@ class RecordLine(BaseModel):
     splits: dict[str, Scores] | None = None
     by_rule: dict[str, Scores] | None = None
     curves: dict[str, list[float | None]] | None = None
-    predictions: dict[str, Any] | None = None
-    config: dict[str, Any] | None = None
+    predictions: PredictionsEntry | None = None
+    members: list[MemberEntry] | None = None
+    config: ConfigEntry = ConfigEntry()
     machine: dict[str, Any] | None = None
     hardware: dict[str, Any] | None = None
+    versions: dict[str, Any] | None = None
 
 
-class SummaryFile(RecordLine):
-    """What ``summary.json`` must hold."""
+class NamedRecord(RecordLine):
+    """What a record must hold to have a row in a table."""
 
     dataset: str
     method: str
     model: str
+
+
+class SummaryFile(NamedRecord):
+    """What ``summary.json`` must hold."""
+
     seed: int
     epochs: int
-    selection: str
+    selection: Rule
     selected_epoch: int
     metric: str
     splits: dict[str, Scores]
+
+
+class InferenceLine(Entry):
+    """What a record of an inference time must hold."""
+
+    graphs: int
+    processor_seconds: float
+
+
+class UncertaintyLine(Entry):
+    """What a record of uncertainty must hold; see `goodformer.uncertainty.measure`."""
+
+    kind: Literal["sureness"]
+    id: str
+    weights: str
+    dataset: str
+    domain: str | None
+    shift: str | None
+    method: str
+    model: str
+    scores: dict[str, dict[str, Scores]]
+    calibration: dict[str, dict[str, Scores]] = {}
+    conformal: dict[str, Scores] = {}
 
 
 def check_record(found: Any, path: Path, kind: type[BaseModel], advice: str = files.OURS) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer.data.readers.values import counted
-from goodformer.engine.store import list_runs
+from goodformer.engine.store import NamedRecord, list_runs
 from goodformer.errors import InputError
 from goodformer.pages import PAGE, charts, page
 from goodformer.pages.charts import COLOURS, Series
@@ -36,7 +36,7 @@ def comparison_page(sources: Sequence[Path], out: Path | None = None, overwrite:
         if not source.exists():
             raise InputError(f"there is no {source}; give a file of records (.jsonl) or a folder of runs.")
         found = [] if source.is_file() else [run.summary for run in list_runs(source)]
-        for record in [*found, *read_records(source)]:
+        for record in [*found, *read_records(source, NamedRecord)]:
             if record:
                 records[record["id"]] = record
     if not records:

@@ -13,7 +13,7 @@ from goodformer.config.history import at_once
 from goodformer.config.members import is_blend
 from goodformer.config.presets import member_configs
 from goodformer.config.run import RunConfig
-from goodformer.engine.store import RecordLine, Run, check_record
+from goodformer.engine.store import InferenceLine, RecordLine, Run, check_record
 from goodformer.errors import InputError
 
 Record = Mapping[str, Any]
@@ -29,14 +29,19 @@ def read_lines(source: Path) -> Iterator[tuple[Path, Any]]:
         yield from ((path, line) for line in files.read_lines(path, ADVICE))
 
 
-def read_records(source: Path) -> list[Record]:
-    """Return the records of a file or folder, one per run; the last line of a run wins."""
+def read_records(source: Path, kind: type[RecordLine] = RecordLine) -> list[Record]:
+    """Return the records of a file or folder, one per run; the last line of a run wins.
+
+    Args:
+        source: The file or folder.
+        kind: What every record must hold.
+    """
     records: dict[str, Record] = {}
     for path, record in read_lines(source):
         if not isinstance(record, dict) or not isinstance(record.get("id"), str):
             raise InputError(f"{path} contains a line that is not the record of a run; {ADVICE}.")
         if "kind" not in record:  # records of something other than training have a kind
-            records[record["id"]] = check_record(record, path, RecordLine, ADVICE)
+            records[record["id"]] = check_record(record, path, kind, ADVICE)
     return list(records.values())
 
 
@@ -91,15 +96,16 @@ def known_records(
     runs = [] if root is None else finished(configs, root)
     found = records_by_id(sources)
     for config in (one for one in configs if one.id in found and is_blend(one)):
-        members = [str(member.get("run")).rpartition("-")[2] for member in found[config.id].get("members", ())]
+        members = [str(member.get("run")).rpartition("-")[2] for member in found[config.id].get("members") or ()]
         if members != [member.id for member in member_configs(config)]:
             del found[config.id]
     found |= {run.config.id: run.summary for run in runs if run.summary}
     if lacking := [one for one in configs if one.id not in found and at_once(one.method["name"])]:
         alike = {
-            RunConfig.from_dict(record["config"]).result_id: record
+            today.result_id: record
             for record in found.values()
-            if isinstance(method := record["config"]["method"], Mapping) and at_once(method.get("name"))
+            if isinstance(method := record.get("config", {}).get("method"), Mapping) and at_once(method.get("name"))
+            if (today := config_of(record))
         }
         found |= {one.id: alike[one.result_id] for one in lacking if one.result_id in alike}
     return found
@@ -109,7 +115,12 @@ def timed_records(
     sources: Sequence[Path], configs: Iterable[RunConfig] = (), root: Path | None = None
 ) -> dict[str, Record]:
     """Return the records of `known_records` with inference times."""
-    times = (line for source in sources for _, line in read_lines(source) if line.get("kind") == INFERENCE)
+    times = (
+        check_record(line, path, InferenceLine, ADVICE)
+        for source in sources
+        for path, line in read_lines(source)
+        if line.get("kind") == INFERENCE
+    )
     return with_times(known_records(sources, configs, root), times)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from goodformer.config.presets import configure
 from goodformer.config.run import LABELS, RunConfig
 from goodformer.data.benchmarks.sizes import generated_sizes
+from goodformer.engine.store import NamedRecord
 from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
 from goodformer.report.records import Record, clock_of, mean_of, read_records
@@ -51,7 +52,7 @@ def markdown(records: Sequence[Record]) -> str:
 
 def write(results: Path = Path("results"), page: Path = Path("docs/results.md")) -> bool:
     """Write the tables of all records between the markers of a page; return whether it changed."""
-    return insert(page, "tables", markdown(read_records(results)))
+    return insert(page, "tables", markdown(read_records(results, NamedRecord)))
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -209,7 +210,8 @@ def _settings(config: RunConfig) -> dict[str, Any]:
 
 def _published(record: Record, preset: str) -> Cell:
     """Return the paper's OOD test of a row, ``-`` if the paper does not have the row."""
-    dataset = record.get("config", {}).get("dataset") or {"name": record["dataset"], "domain": record["domain"]}
+    settings = record.get("config", {}).get("dataset") or {"domain": record.get("domain")}
+    dataset = {"name": record["dataset"], **settings}
     pair = (record["method"], record["model"])
     for row in PAPER:
         if (row.method, row.model_on(dataset["name"])) == pair:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
-from goodformer.engine.store import merge_lines
+from goodformer.engine.store import UncertaintyLine, check_record, merge_lines
 from goodformer.errors import InputError
 from goodformer.report.metrics import entry
 from goodformer.report.records import Record, mean_of
@@ -53,8 +53,10 @@ ADVICE = "give a file with one JSON object per line, as goodformer uncertainty R
 
 def _check(path: Path, lines: Sequence[Any]) -> None:
     """Refuse a file that `export` did not write."""
-    if not all(isinstance(line, dict) and line.get("kind") == KIND for line in lines):
-        raise InputError(f"{path} contains a line that goodformer uncertainty did not write; {ADVICE}.")
+    for line in lines:
+        if not isinstance(line, dict) or line.get("kind") != KIND:
+            raise InputError(f"{path} contains a line that goodformer uncertainty did not write; {ADVICE}.")
+        check_record(line, path, UncertaintyLine, ADVICE)
 
 
 def export(record: Record, path: str | Path) -> int:
