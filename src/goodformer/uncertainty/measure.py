@@ -103,7 +103,7 @@ def measure(
         "level": level,
         "scores": scores,
         "temperature": chosen.scaling.temperature,
-        "shift": list(chosen.scaling.shift),
+        "shifts": list(chosen.scaling.shift),
         "calibration": {
             split: {"before": measures(task, z, y), "after": measures(task, chosen.scaling(z), y)}
             for split, part in labelled.items()
