@@ -92,7 +92,7 @@ def _show(name: str, record: dict[str, Any]) -> None:
     rows = [
         [SPLIT_NAMES[split], *(row[when][kind] for kind, when in pairs)] for split, row in record["calibration"].items()
     ]
-    shifts = ", ".join(f"{shift:.3f}" for shift in record["shift"])
+    shifts = ", ".join(f"{shift:.3f}" for shift in record["shifts"])
     title = f"calibration, temperature {record['temperature']:.3f}{f', shift {shifts}' if shifts else ''}"
     output.table(["split", *(f"{kind} {when}" for kind, when in pairs)], rows, title)
     rows = [[SPLIT_NAMES[split], row["coverage"], row["size"]] for split, row in record["conformal"].items()]
