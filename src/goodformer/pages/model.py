@@ -380,7 +380,7 @@ def shift_charts(found: Evidence) -> list[dict[str, Any]]:
         made.append(figure("Nearest training row", charts.histogram(series, across), _legend(series)))
     series = _series(found, lambda table: table["domain_score"], ("id_test", "val", "test"))
     if series:
-        note = "Share of ID validation rows that are less unusual; flat from 0 to 1 for rows like training."
+        note = "Share of known rows that are less unusual; flat from 0 to 1 for rows like training."
         made.append(figure("Domain score", charts.histogram(series, "domain score"), _legend(series), note))
     return made
 
