@@ -1,8 +1,10 @@
 """``goodformer runs``: the list, one run, export, tables; and commands that read records without torch."""
 
 import json
+import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +54,12 @@ def cells(text: str, first: str) -> list[dict[str, str]]:
 
 
 def test_the_list_shows_every_number_under_its_heading(command: Command, tmp_path: Path) -> None:
-    folder = made(tmp_path / "runs")
-    made(tmp_path / "runs", 8, finished=False)
+    folder, other = made(tmp_path / "runs"), made(tmp_path / "runs", 8, finished=False)
+    for path, second in ((folder, 120.0), (other, 60.0)):
+        for file in path.iterdir():
+            os.utime(file, (second, second))
     done, begun = cells(command("runs").out, "id")
+    assert done.pop("changed") == datetime.fromtimestamp(120).isoformat(" ", "minutes")  # the latest comes first
     assert done == {
         "id": CONFIG.id,
         "data set": "good-motif size covariate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ SHOWN = {
     "trained": "method on model",
     "seed": "seed",
     "progress": "epochs",
+    "changed": "changed",
     "metric": "metric",
     "id_test": "ID test",
     "ood_test": "OOD test",
@@ -46,7 +48,7 @@ def _default(context: typer.Context, runs: options.Runs = Path("runs"), as_json:
 
 @app.command("list")
 def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -> None:
-    """List the runs in a folder.
+    """List the runs in a folder, the latest first.
 
     [bold]Example[/bold]
 
@@ -62,13 +64,15 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
             rows.append(_brief(run))
         except InputError as error:  # a damaged run does not hide the others
             typer.echo(f"skipped {run.folder.name}: {error}", err=True)
+    rows.sort(key=lambda row: row["changed"], reverse=True)
     if as_json:
         output.document(rows)
     elif not rows:
         skipped = f"none of the {len(found)} runs in {runs} can be read."
         typer.echo(skipped if found else f"no run in {runs}; train one with goodformer train.")
     else:
-        output.show(Table.of(list(SHOWN.values()), [[row[key] for key in SHOWN] for row in rows]))
+        heads = {key: head for key, head in SHOWN.items() if any(row[key] is not None for row in rows)}
+        output.show(Table.of(list(heads.values()), [[row[key] for key in heads] for row in rows]))
 
 
 @app.command("show")
@@ -177,17 +181,22 @@ def _brief(run: Any) -> dict[str, Any]:
     """Return one row of the list."""
     config, summary = run.config, run.summary or {}
     shift = [str(config.dataset[key]) for key in ("domain", "shift", "bias") if key in config.dataset]
-    own = [Path(config.dataset["path"]).name] if "path" in config.dataset else []
+    data = " ".join([config.dataset["name"], *shift])
+    if "path" in config.dataset:  # a user's file
+        name, targets = Path(config.dataset["path"]).name, ", ".join(config.dataset["target"])
+        data = f"{name}: {targets}; split {config.dataset['split']}"
+    changed = max(path.stat().st_mtime for path in run.folder.iterdir() if path.is_file())
     return {
         "id": config.id,
         "folder": str(run.folder),
-        "data": " ".join([config.dataset["name"], *shift, *own]),
+        "data": data,
         "trained": f"{config.method['name']} on {config.model['name']}",
         "preset": config.preset,
         "budget": config.budget,
         "seed": config.seed,
         "progress": f"{len(run.epochs)}" if run.finished else f"{len(run.epochs)}/{config.training.epochs}",
         "finished": run.finished,
+        "changed": datetime.fromtimestamp(changed).isoformat(" ", "minutes"),
         "metric": METRIC_NAMES.get(str(summary.get("metric"))),
         **{key: summary.get(key) for key in SCORES},
     }
