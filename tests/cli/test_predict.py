@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from rdkit import Chem
 
 import goodformer as gf
 from goodformer.apply.predict import answer_columns, predict_file
@@ -138,6 +139,17 @@ def test_a_block_without_a_readable_row_has_the_same_columns(task: Task, classes
     empty, full = answer_columns(model, None), answer_columns(model, Predictions(z, z.sigmoid(), codes, None))
     assert list(empty) == list(full)
     assert all(values == [] for values in empty.values())
+
+
+def test_rows_of_an_sdf_file_get_their_smiles(command: Command) -> None:
+    texts = ["OCC", "c1ccccc1[N+](=O)[O-]"]
+    blocks = [Chem.MolToMolBlock(Chem.MolFromSmiles(text)) for text in texts]
+    Path("new.sdf").write_text("".join(f"{block}> <y>\n1\n\n$$$$\n" for block in [blocks[0], "broken\n", blocks[1]]))
+    assert command("predict", FITTED, "new.sdf", "-o", "out.csv", "--quiet").code == 0
+    rows = rows_of(Path("out.csv"))
+    found = [Chem.CanonSmiles(row["smiles"]) if row["smiles"] else "" for row in rows]
+    assert found == [Chem.CanonSmiles(texts[0]), "", Chem.CanonSmiles(texts[1])]
+    assert [bool(row["problem"]) for row in rows] == [False, True, False]
 
 
 @pytest.mark.parametrize("taken", ["predicted", "predicted,goodformer_predicted"])

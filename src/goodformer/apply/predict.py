@@ -36,7 +36,7 @@ BLOCK = 1024
 """Rows that are read, predicted and written at a time."""
 LISTED = 20
 """Unreadable rows that a report lists."""
-PROBLEM, STANDARDISED, PREDICTED = "problem", "standardised", "predicted"
+PROBLEM, STANDARDISED, PREDICTED, SMILES = "problem", "standardised", "predicted", "smiles"
 WORDS = {
     UNUSUAL: "unlike the training rows",
     LARGER: "more than twice as large as any training row",
@@ -203,6 +203,8 @@ def block_answers(
 ) -> Columns:
     """Return the answer columns for all rows of a block, with None in rows that cannot be read.
 
+    Rows of an SDF file also get their SMILES, since a table cannot hold their mol blocks.
+
     Args:
         model: A fitted model.
         block: The rows.
@@ -212,15 +214,16 @@ def block_answers(
     """
     collection = block.collection
     places = [int(row) - block.first for row in collection.rows]
+    found = {**answer_columns(model, answer, level), **(more or {})}
+    if model.standardise != "none":
+        found[STANDARDISED] = list(collection.smiles or ())
+    elif collection.smiles is not None and not collection.as_written and SMILES not in block.columns:
+        found = {SMILES: list(collection.smiles), **found}
     columns: Columns = {}
-    for name, values in {**answer_columns(model, answer, level), **(more or {})}.items():
+    for name, values in found.items():
         columns[name] = [None] * collection.count
         for place, value in zip(places, values, strict=True):
             columns[name][place] = value
-    if model.standardise != "none":
-        columns[STANDARDISED] = [None] * collection.count
-        for place, text in zip(places, collection.smiles or (), strict=True):
-            columns[STANDARDISED][place] = text
     columns[PROBLEM] = [None] * collection.count
     for rejected in collection.rejected:
         columns[PROBLEM][rejected.row - block.first] = rejected.reason
