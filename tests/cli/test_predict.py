@@ -104,7 +104,7 @@ def test_columns_of_probabilities_and_sets_carry_the_names_of_their_classes() ->
     sets = model.uncertainty.sets(z, 0.95)
     assert 20 < int(sets.sum()) < 60
     for row in range(20):
-        calibrated = (z[row].double() / model.uncertainty.scaling.temperature).softmax(-1).tolist()
+        calibrated = model.uncertainty.scaling(z[row : row + 1])[0].softmax(-1).tolist()
         shares = {name: columns[f"p_{name}"][row] for name in ("low", "mid", "high")}
         assert list(shares.values()) == pytest.approx(calibrated, abs=2e-6)
         assert columns["predicted"][row] == max(shares, key=lambda name: shares[name])

@@ -38,7 +38,7 @@ def test_a_file_of_measured_values_is_fitted_predicted_and_explained(command: Co
     assert {"rmse", "mae", "r2", "spearman", "loss"} <= report["splits"]["test"].keys()
     assert report["splits"]["id_test"]["rmse"] < 0.7 * report["scale"][0]
     assert set(report["coverage"]["splits"]) == {"id_test", "val", "test"}
-    assert list(report["baseline"]["rows"]) == ["linear"]
+    assert list(report["baseline"]["rows"]) == ["linear", "gaussian-process"]
     (shown,) = [one for one in load(Path("model"))["metrics"]["test"] if one["metric"] == "rmse"]
     assert shown["value"] == pytest.approx(report["splits"]["test"]["rmse"], rel=1e-3)
     known = report["baseline"]["rows"]["linear"]["splits"]["test"]["rmse"]

@@ -18,6 +18,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.engine import combine as module
 from goodformer.engine import record
 from goodformer.engine.blend import member_run
+from goodformer.engine.evaluate import collect, measure
 from goodformer.engine.run import train
 from goodformer.engine.store import Run, list_runs
 from goodformer.engine.training import Training
@@ -212,13 +213,13 @@ def test_the_metrics_of_validation_come_from_weights_that_did_not_see_its_labels
     assert isinstance(method, Blend)
     graphs = data.with_encodings(method.encodings).splits["val"]
     honest = module.combine(method, graphs)
-    outputs = module.collect(method, graphs, 256)
+    outputs = collect(method, graphs, 256)
     assert not torch.equal(honest, outputs["logits"])
     assert run.summary["cross_fitted"] == "val"
-    assert run.epochs[0]["val"] == module.measure(data.task, [{**outputs, "logits": honest}])
+    assert run.epochs[0]["val"] == measure(data.task, [{**outputs, "logits": honest}])
 
     graphs = data.with_encodings(method.encodings).splits["train"]  # more graphs, so that every fold learns
-    first, y = int(module.collect(method, graphs, 256)["place"][0]), graphs.graph["y"].clone()
+    first, y = int(collect(method, graphs, 256)["place"][0]), graphs.graph["y"].clone()
     y[first] = (y[first] + 1) % 3
     changed = GraphSet(graphs.node, graphs.edge, {**graphs.graph, "y": y}, graphs.node_ptr, graphs.edge_ptr)
     fixed = module.folds(torch.zeros(len(y)))  # else another label changes the folds

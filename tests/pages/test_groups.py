@@ -81,3 +81,11 @@ def test_one_auroc_per_part_on_the_page_and_in_the_report(nitro: dict[str, Any])
         assert one["nearest"] == pytest.approx(
             sum(kept["parts"][name]["nearest"]) / len(kept["parts"][name]["row"]), abs=1e-3
         )
+
+
+def test_a_difference_between_groups_may_be_chance() -> None:
+    few, many = ([1.0] * 4 + [0.0] * 6, [1.0] * 2 + [0.0] * 8), ([1.0] * 40 + [0.0] * 60, [1.0] * 20 + [0.0] * 80)
+    assert groups.may_be_chance(*few, classes=True)
+    assert not groups.may_be_chance(*many, classes=True)
+    assert groups.may_be_chance([0.1, 0.5, 0.3], [0.2, 0.4, 0.6], classes=False)
+    assert not groups.may_be_chance([0.1 * n for n in range(20)], [5 + 0.1 * n for n in range(20)], classes=False)

@@ -20,10 +20,10 @@ USES = {
 }
 """What each split is used for; see `validation_use` for OOD validation."""
 SURE = {
-    False: "Probabilities are calibrated for rows like ID validation. Under a shift they are usually overconfident.",
-    True: "Intervals hold their level for rows like ID validation. Under a shift they usually hold fewer values.",
+    False: "Probabilities are calibrated on ID validation ({}). Under a shift they are usually overconfident.",
+    True: "Intervals hold their level for rows like ID validation ({}). Under a shift they usually hold fewer values.",
 }
-"""What a model's uncertainty is worth, by whether it predicts measured values."""
+"""What a model's uncertainty is worth, by whether it predicts measured values; with a place for a number of rows."""
 LIMITS = (
     "Rows that `predict` marks as `outside` are unlike the training rows; do not trust their answers.",
     "Edge scores show what the model uses, not what causes the label.",
@@ -43,11 +43,12 @@ def card(report: Mapping[str, Any]) -> str:
     Args:
         report: The content of ``report.json``.
     """
+    sure = SURE[not any(report["classes"].values())]
     parts = {
         "Data": _data(report),
         "Metrics": _metrics(report),
         "Calibration": _calibration(report),
-        "Limits": _bullets([SURE[not any(report["classes"].values())], *LIMITS, *report["notes"]]),
+        "Limits": _bullets([sure.format(counted(report["counts"]["id_val"], "row")), *LIMITS, *report["notes"]]),
         "Settings and versions": _settings(report),
     }
     targets = "; ".join(

@@ -17,6 +17,8 @@ LISTED = 12
 """Groups that are listed."""
 ROWS = 5
 """Rows of a group that are named."""
+CHANCE = 0.05
+"""Probability from which a difference of errors may be chance."""
 
 
 @dataclass
@@ -107,12 +109,24 @@ def row_errors(found: Mapping[str, Any], table: Mapping[str, Any]) -> list[float
 def sentence(found: Mapping[str, Any], groups: Sequence[Group], classes: bool) -> str:
     """Return the error on groups that training has beside that on new ones."""
     by, before = found["grouped"], found["train_groups"]
-    sides = []
+    sides, compared = [], []
     for words, new in ((f"whose {by} training has", False), (f"with a new {by}", True)):
         errors = [error for group in groups if (group.name not in before) == new for error in group.errors]
         if errors:
             sides.append(f"{counted(len(errors), 'row')} {words}: {said(errors, classes)}")
-    return f"Held-out rows: {'; '.join(sides)}."
+            compared.append(errors)
+    chance = " The difference may be chance." if len(sides) == 2 and may_be_chance(*compared, classes) else ""
+    return f"Held-out rows: {'; '.join(sides)}.{chance}"
+
+
+def may_be_chance(some: Sequence[float], others: Sequence[float], classes: bool) -> bool:
+    """Return whether a test at 5 % does not separate the errors of two groups of rows."""
+    from scipy.stats import fisher_exact, mannwhitneyu
+
+    if classes and {*some, *others} <= {0.0, 1.0}:
+        table = [[sum(errors), len(errors) - sum(errors)] for errors in (some, others)]
+        return bool(fisher_exact(table).pvalue >= CHANCE)
+    return bool(mannwhitneyu(some, others).pvalue >= CHANCE)
 
 
 def said(errors: Sequence[float], classes: bool) -> str:
