@@ -109,13 +109,15 @@ def row_errors(found: Mapping[str, Any], table: Mapping[str, Any]) -> list[float
 def sentence(found: Mapping[str, Any], groups: Sequence[Group], classes: bool) -> str:
     """Return the error on groups that training has beside that on new ones."""
     by, before = found["grouped"], found["train_groups"]
-    sides, compared = [], []
+    sides, compared = [], list[list[float]]()
     for words, new in ((f"whose {by} training has", False), (f"with a new {by}", True)):
         errors = [error for group in groups if (group.name not in before) == new for error in group.errors]
         if errors:
             sides.append(f"{counted(len(errors), 'row')} {words}: {said(errors, classes)}")
             compared.append(errors)
-    chance = " The difference may be chance." if len(sides) == 2 and may_be_chance(*compared, classes) else ""
+    chance = (
+        " The difference may be chance." if len(sides) == 2 and may_be_chance(compared[0], compared[1], classes) else ""
+    )
     return f"Held-out rows: {'; '.join(sides)}.{chance}"
 
 
