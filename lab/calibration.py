@@ -23,7 +23,7 @@ from goodformer.engine import predictions
 from goodformer.engine.store import PREDICTIONS
 from goodformer.report.table import Cell, Table, insert
 from goodformer.spec import Task
-from goodformer.uncertainty.calibration import DEVIATIONS, Scaling, fit_scaling, nll
+from goodformer.uncertainty.calibration import DEVIATIONS, Scaling, calibrate, nll
 
 MARKER, RESULTS = "calibration", Path("results")
 RECORDS = ("molecules.jsonl", "settled.jsonl", "rules.jsonl")
@@ -64,7 +64,7 @@ def measured() -> dict[int, dict[str, float]]:
                 if len(y[few].unique()) < 2:
                     continue
                 ways = {NONE: Scaling()} | {
-                    named(deviations): fit_scaling(task, z[few], y[few], deviations) for deviations in TRIED
+                    named(deviations): calibrate(task, z[few], y[few], deviations)[0] for deviations in TRIED
                 }
                 for name, scaling in ways.items():
                     found[labels][name][key].append(nll(task, scaling(z[rest]), y[rest]))

@@ -55,7 +55,7 @@ def cells(text: str, first: str) -> list[dict[str, str]]:
 
 def test_the_list_shows_every_number_under_its_heading(command: Command, tmp_path: Path) -> None:
     folder, other = made(tmp_path / "runs"), made(tmp_path / "runs", 8, finished=False)
-    for path, second in ((folder, 120.0), (other, 60.0)):
+    for path, second in ((folder, 120.5), (other, 120.0)):
         for file in path.iterdir():
             os.utime(file, (second, second))
     done, begun = cells(command("runs").out, "id")

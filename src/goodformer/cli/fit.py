@@ -59,7 +59,11 @@ def command(
         typer.Option(min=1, max=100, help="Seeds to train and average; default: 1. More is more accurate and slower."),
     ] = None,
     baseline: Annotated[
-        bool, typer.Option("--baseline/--no-baseline", help="Also fit quick baselines to compare.")
+        bool,
+        typer.Option(
+            "--baseline/--no-baseline",
+            help="Also fit a random forest and a linear model, and for measured values a Gaussian process.",
+        ),
     ] = True,
     refit: Annotated[
         bool,
@@ -96,10 +100,10 @@ def command(
       goodformer explain bace new.csv -o pictures
 
     Some rows are held out: ID rows resemble the training rows, OOD rows differ from them as --split says. The report
-    shows the metric on both and lists rows that cannot be read. Beside the model, a random forest and a linear model
-    are fitted to the same rows; the report shows what they reach. Then every member except networks, and for small
-    tables of measured values networks, too, is fitted again, to all rows but validation and test rows that you gave.
-    The same command continues an interrupted fit.
+    shows the metric on both and lists rows that cannot be read. Beside the model, quick baselines are fitted to the
+    same rows; the report shows what they reach. Then every member except networks, and for small tables of measured
+    values networks, too, is fitted again, to all rows but validation and test rows that you gave. The same command
+    continues an interrupted fit.
     """
     watch = output.teller(quiet)
     with output.working():
@@ -112,7 +116,7 @@ def command(
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
         kind = options.task_choice(task)
         source = OwnFile(data, tuple(target), smiles, split, seed, val, test, standardise, kind)
-        hardware = Hardware(accelerator=device, threads=threads, progress=not quiet)
+        hardware = Hardware(accelerator=device, threads=threads, progress=not quiet, test_epochs=False)
         shown: list[str] = []
 
         def warn(sentence: str) -> None:
@@ -192,7 +196,8 @@ def _show(report: dict[str, Any], shown: Sequence[str] = ()) -> None:
     columns = ["split", "rows", METRIC_NAMES[metric], *baselines]
     output.table(columns, rows, title=title, note="\n".join(remarks))
     if members:
-        output.table(*member_table(members, names), title=f"members, combined on {names['val']}")
+        columns, rows = member_table(members, names)
+        output.table(columns, rows, title=f"{METRIC_NAMES[metric]} of the members, combined on {names['val']}")
     if len(classes) > 1:
         splits = report["splits"].items()
         own = [[target, *(row.get(f"{metric}_{place}") for _, row in splits)] for place, target in enumerate(classes)]

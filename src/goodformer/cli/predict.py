@@ -57,7 +57,7 @@ def command(
       goodformer predict bace library.parquet -o answers/ --executor ray
 
     Rows keep their order and columns. A row that cannot be read has empty predictions and the reason in the column
-    problem. domain_score is the share of known rows (or ID validation graphs) that are less unusual than the row;
+    problem. domain_score is the share of known rows that are less unusual than the row (0 usual, 1 unusual);
     outside is true if the row is more unusual than about 95 % of them, much larger than any training row, or contains a
     new element, and outside_because says which. Files may be larger than memory. The same command continues a stopped
     prediction. Earlier answers are replaced, other files only with --overwrite. A folder as output, which

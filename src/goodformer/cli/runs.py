@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,7 +65,7 @@ def show_all(runs: options.Runs = Path("runs"), as_json: options.Json = False) -
             rows.append(_brief(run))
         except InputError as error:  # a damaged run does not hide the others
             typer.echo(f"skipped {run.folder.name}: {error}", err=True)
-    rows.sort(key=lambda row: row["changed"], reverse=True)
+    rows.sort(key=lambda row: row.pop("time"), reverse=True)
     if as_json:
         output.document(rows)
     elif not rows:
@@ -179,13 +180,19 @@ def _check_folder(runs: Path) -> None:
 
 def _brief(run: Any) -> dict[str, Any]:
     """Return one row of the list."""
+    from goodformer.engine.store import CONFIG, EPOCHS, SUMMARY
+
     config, summary = run.config, run.summary or {}
     shift = [str(config.dataset[key]) for key in ("domain", "shift", "bias") if key in config.dataset]
     data = " ".join([config.dataset["name"], *shift])
     if "path" in config.dataset:  # a user's file
-        name, targets = Path(config.dataset["path"]).name, ", ".join(config.dataset["target"])
+        name, target = Path(config.dataset["path"]).name, config.dataset["target"]
+        targets = target if isinstance(target, str) else ", ".join(target)
         data = f"{name}: {targets}; split {config.dataset['split']}"
-    changed = max(path.stat().st_mtime for path in run.folder.iterdir() if path.is_file())
+    changed = 0.0
+    for name in (CONFIG, EPOCHS, SUMMARY):
+        with suppress(OSError):  # not there yet
+            changed = max(changed, (run.folder / name).stat().st_mtime)
     return {
         "id": config.id,
         "folder": str(run.folder),
@@ -196,6 +203,7 @@ def _brief(run: Any) -> dict[str, Any]:
         "seed": config.seed,
         "progress": f"{len(run.epochs)}" if run.finished else f"{len(run.epochs)}/{config.training.epochs}",
         "finished": run.finished,
+        "time": changed,
         "changed": datetime.fromtimestamp(changed).isoformat(" ", "minutes"),
         "metric": METRIC_NAMES.get(str(summary.get("metric"))),
         **{key: summary.get(key) for key in SCORES},

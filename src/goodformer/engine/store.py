@@ -274,7 +274,7 @@ class Run:
         if (summary := self.summary) is None:
             return ""
         commit = f" (trained at commit {summary['commit']})" if summary.get("commit") else ""
-        return f"run {self.folder} is finished{commit}; delete its folder to train it again, e.g. with changed code."
+        return f"run {self.folder}{commit} is finished and used as it is; delete its folder to train it again."
 
     def weights(self, which: str = "best") -> Path:
         """Return the folder of saved weights: of the selected epoch (``best``) or of the latest one (``last``)."""

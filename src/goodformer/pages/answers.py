@@ -37,6 +37,8 @@ CHECKED, SAME, FEW = 32, 1e-3, 0.25
 """Rows that are predicted again, the largest difference by rounding, and the share of rows that may differ more."""
 LISTED = 50
 """Unreadable rows that are listed."""
+SMILES = "smiles"
+"""The column of SMILES unless another one is named."""
 MANY, SOME = 0.3, 0.1
 """Shares of rows outside the domain from which a page warns strongly, and at all."""
 Columns = Mapping[str, list[Any]]
@@ -184,7 +186,9 @@ def read_structures(
         rows: The wanted rows, ascending.
         smiles: Column of the SMILES; by default that of the training file.
     """
-    name = smiles or model.smiles or "smiles"
+    name = smiles or model.smiles or SMILES
+    if smiles is None and inside and name not in columns and SMILES in columns:  # of rows of an SDF file
+        name = SMILES
     if not inside:
         wanted, parts = torch.tensor(list(rows)), []
         for block in read_blocks(path, name, 1024, model.features, model.standardise):
@@ -495,16 +499,16 @@ def table_rows(
 
 
 def plainly(model: FittedModel, collection: Collection, places: Sequence[int]) -> list[dict[str, Any]]:
-    """Return what is needed to draw some graphs of a collection without colours."""
-    some = collection.subset(torch.tensor(list(places), dtype=torch.long))
-    if some.molecules is None:
-        return [
-            evidence.drawn(graph, None, model.molecular) if graph.num_nodes <= evidence.LARGEST else {}
-            for graph in (some.graphs[place] for place in range(len(places)))
-        ]
-    read = model.read(list(some.molecules.smiles))
-    graphs, smiles = read.graphs.as_given(), read.smiles or (None,) * len(places)
-    return [evidence.drawn(graphs[place], smiles[place], True) for place in range(len(places))]
+    """Return what is needed to draw some graphs of a collection without edge scores."""
+    graphs, smiles = collection.graphs, collection.smiles
+    return [
+        {"edges": [], "drawn_smiles": smiles[place]}
+        if smiles is not None
+        else evidence.drawn(graphs[place], None, model.molecular)
+        if int(graphs.sizes[place]) <= evidence.LARGEST
+        else {}
+        for place in places
+    ]
 
 
 def explained(model: FittedModel, collection: Collection, places: Sequence[int]) -> list[dict[str, Any]]:

@@ -116,6 +116,8 @@ def drawing(item: Mapping[str, Any], width: int = 260, height: int = 190) -> Mar
     scores = None
     if item.get("scores") is not None and is_marked(item.get("verdict")):
         scores = torch.tensor([math.nan if one is None else one for one in item["scores"]]).nan_to_num()
+    if item["drawn_smiles"] is not None and scores is None:
+        return Markup(molecule_svg(item["drawn_smiles"], width=width, height=height))
     if item["drawn_smiles"] is not None:
         return Markup(molecule_svg(item["drawn_smiles"], edges, scores, width, height))
     graph = Data(edge_index=edges, num_nodes=item["nodes"])

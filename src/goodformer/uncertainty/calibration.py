@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from goodformer.data.readers.values import counted
 from goodformer.methods.base import link, mean_loss
 from goodformer.spec import Task
 
 BINS, FEWEST = 15, 20
 COLDEST, HOTTEST = 0.001, 20.0
 """Range of calibration temperatures; the highest is for logits that do not predict the labels."""
-MOST_SHIFT = 15.0
+MOST_SHIFT, TINY = 15.0, 1e-12
+SIGNIFICANT = 0.99
+"""Level of the test that decides whether classes are shifted."""
 DEVIATIONS = (0.35, 0.5)
 """Standard deviations of the log temperature and of each shift before labels are seen.
 
-Chosen on ID validation, see docs/uncertainty.md: without them, 30 labels make probabilities worse than none.
+Chosen on ID validation, see docs/uncertainty.md.
 """
 
 
@@ -44,25 +47,54 @@ class Scaling:
         return scaled + scaled.new_tensor(self.shift) if self.shift else scaled
 
 
-def calibrate(task: Task, logits: Tensor, y: Tensor) -> tuple[Scaling, tuple[str, ...]]:
-    """Return the scaling of the logits, and a note where the validation graphs do not determine it."""
+def calibrate(
+    task: Task, logits: Tensor, y: Tensor, deviations: tuple[float, float] = DEVIATIONS
+) -> tuple[Scaling, tuple[str, ...]]:
+    """Return the scaling of the logits, and a note where the validation graphs do not determine it.
+
+    Args:
+        task: What is predicted.
+        logits: Logits (B, C).
+        y: Labels.
+        deviations: Of the priors, see `fit_scaling`.
+    """
+    notes: tuple[str, ...] = ()
+    if task.kind == "binary" and y.shape[1] > 1:
+        several = torch.tensor([len(one[~one.isnan()].unique()) > 1 for one in y.T])
+        if not bool(several.all()):
+            few = counted(int((~several).sum()), "target")
+            notes = (f"{few} with validation labels of fewer than two classes: calibrated like the other targets.",)
+            y = y.masked_fill(~several, math.nan)
     known = y[~y.isnan()]
     reason = ""
     if len(known) < FEWEST:
         reason = f"fewer than {FEWEST} validation labels ({len(known)})"
     elif len(known.unique()) < 2:
         reason = "all validation labels are of one class"
-    elif not bool(logits.isfinite().all()):
+    elif not bool(logits[~y.isnan()].isfinite().all()):
         reason = "some predictions are not finite"
     if reason:
         return Scaling(), (f"probabilities are not calibrated: {reason}.",)
     if _all_right(task, logits, y):
         capped = Scaling(capped_temperature(task, logits, y))
-        return capped, ("no validation errors: confidence is capped by the sample size.",)
-    found = fit_scaling(task, logits, y)
-    if found.temperature < HOTTEST * (1 - 1e-9):
-        return found, ()
-    return found, (f"predictions are uninformative on ID validation: the temperature is {HOTTEST:g}, its maximum.",)
+        return capped, (*notes, "no validation errors: confidence is capped by the sample size.")
+    found = fit_scaling(task, logits, y, deviations)
+    if task.kind == "multiclass":  # shifts change which class is the most probable one
+        plain = fit_scaling(task, logits, y, (deviations[0], 0.0))
+        found = found if _prefers(task, logits, y, found, plain) else plain
+    if nll(task, found(logits), y) < nll(task, class_shares(task, y), y):
+        return found, notes
+    uninformative = "predictions are uninformative on ID validation: the shares of the classes alone are as good."
+    shift = deviations[1] if found.shift else 0.0
+    return fit_scaling(task, logits, y, (math.inf, shift)), (*notes, uninformative)
+
+
+def _prefers(task: Task, logits: Tensor, y: Tensor, shifted: Scaling, plain: Scaling) -> bool:
+    """Return whether a likelihood-ratio test at `SIGNIFICANT` prefers shifts to the temperature alone."""
+    from scipy.stats import chi2
+
+    gain = nll(task, plain(logits), y) - nll(task, shifted(logits), y)
+    return bool(2 * len(y) * gain > chi2.ppf(SIGNIFICANT, task.outputs - 1))
 
 
 def fit_scaling(task: Task, logits: Tensor, y: Tensor, deviations: tuple[float, float] = DEVIATIONS) -> Scaling:
@@ -75,24 +107,36 @@ def fit_scaling(task: Task, logits: Tensor, y: Tensor, deviations: tuple[float, 
         task: What is predicted.
         logits: Logits (B, C).
         y: Labels.
-        deviations: Standard deviations of the log temperature and of each shift before labels are seen.
+        deviations: Standard deviations of the log temperature and of each shift before labels are seen; 0 for no
+            shifts.
     """
     from scipy.optimize import minimize  # needed to fit only, and takes a second
 
-    z, labels = logits.double(), y.double() if y.is_floating_point() else y
+    z = logits.double().nan_to_num(posinf=0.0, neginf=0.0)  # logits of known labels are finite
+    labels = y.double() if y.is_floating_point() else y
     known = int((~labels.isnan()).sum())
 
     def risk(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return the negative log posterior and its slope; the parameters are log(1/t) and the shifts."""
         p = torch.tensor(parameters, requires_grad=True)
-        unusual = (p[0] / deviations[0]).square() + (p[1:] / deviations[1]).square().sum()
+        unusual = (p[0] / deviations[0]).square() + (p[1:] / (deviations[1] or 1.0)).square().sum()
         loss = known * mean_loss(task, z * p[0].exp() + p[1:], labels) + unusual / 2
         (slope,) = torch.autograd.grad(loss, p)
         return float(loss.detach()), slope.numpy()
 
-    limits = [(-math.log(HOTTEST), -math.log(COLDEST)), *[(-MOST_SHIFT, MOST_SHIFT)] * task.outputs]
+    most = MOST_SHIFT if deviations[1] else 0.0
+    limits = [(-math.log(HOTTEST), -math.log(COLDEST)), *[(-most, most)] * task.outputs]
     found = minimize(risk, np.zeros(1 + task.outputs), jac=True, method="L-BFGS-B", bounds=limits).x
-    return Scaling(math.exp(-float(found[0])), tuple(found[1:].tolist()))
+    return Scaling(math.exp(-float(found[0])), tuple(found[1:].tolist()) if most else ())
+
+
+def class_shares(task: Task, y: Tensor) -> Tensor:
+    """Return the logits (B, C) of a prediction that knows the shares of the classes alone."""
+    if task.kind == "multiclass":
+        shares = y.bincount(minlength=task.outputs).double() / len(y)
+        return shares.clamp(min=TINY).log().expand(len(y), -1)
+    shares = y.double().nanmean(0).nan_to_num(0.5).clamp(TINY, 1 - TINY)
+    return shares.logit().expand(len(y), -1)
 
 
 def capped_temperature(task: Task, logits: Tensor, y: Tensor) -> float:

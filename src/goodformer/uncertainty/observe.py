@@ -129,10 +129,18 @@ def stacked(parts: Iterable[csr_array | None]) -> csr_array | None:
 
 
 def fingerprinted(graphs: GraphSet, batch_size: int = 4096) -> Seen:
-    """Return the fingerprints of graphs that carry `ENVIRONMENTS`, without a method."""
-    none = torch.zeros(len(graphs), 0)
+    """Return the fingerprints of graphs that carry `ENVIRONMENTS`, each once, without a method.
+
+    If one occurred twice, its nearest other would be itself, and every new graph would look unusual beside it.
+    """
     chunks = torch.arange(len(graphs)).split(batch_size)
-    return Seen(none, none, bits=stacked(fingerprints(graphs.batch(chunk)) for chunk in chunks))
+    bits = stacked(fingerprints(graphs.batch(chunk)) for chunk in chunks)
+    assert bits is not None
+    key = np.random.default_rng(0).integers(1, 2**63, bits.shape[1], dtype=np.uint64)  # a row's is the sum of its bits'
+    ends = np.concatenate([[0], key[bits.indices].cumsum(dtype=np.uint64)])[bits.indptr]  # it may wrap around
+    first = np.sort(np.unique(np.diff(ends), return_index=True)[1])
+    none = torch.zeros(len(first), 0)
+    return Seen(none, none, bits=bits[first])
 
 
 def node_kinds(x: Tensor | None, graph: Tensor, graphs: int) -> Tensor | None:

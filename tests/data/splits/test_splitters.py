@@ -551,7 +551,7 @@ def test_the_sentence_says_whether_test_graphs_are_larger_or_smaller(sizes: list
         assert (f"{abs(difference):.1f} standard deviations {word}" in report["sentence"]) == (word == expected)
 
 
-@pytest.mark.parametrize(("auroc", "words"), [(0.59, "resembles"), (0.79, "differs from"), (0.81, "differs much")])
+@pytest.mark.parametrize(("auroc", "words"), [(0.59, "resembles"), (0.79, "differs from"), (0.81, "differs strongly")])
 def test_every_number_of_the_sentence_is_that_of_its_part(auroc: float, words: str) -> None:
     """A made-up report in which no number occurs twice."""
     row = {"graphs": 9, "nearest_median": 0.99, "mean_size": 88.0, "also_in_train": 0}

@@ -325,7 +325,7 @@ def load_table(
     made, note = rows.split(split, labels.strata, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
     codes = code_note(rows.collection) if rows.collection.molecules is None else ""
-    unused = unused_note(rows.columns, split) if len(rows.files) == 1 else ""
+    unused = unused_note(rows.columns, targets, split) if len(rows.files) == 1 else ""
     remarks = tuple(filter(None, (*read, codes, *labels.notes, note, unused)))
     return LabelledFile(rows, smiles, labels, made, remarks, standardise)
 

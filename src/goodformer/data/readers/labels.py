@@ -54,8 +54,9 @@ SHOWN = 3
 """Number of words with several spellings that a note lists."""
 MANY = 20
 """Number of different values up to which a column of words or integers always counts as classes."""
-FAR = 2
-"""How many times the range of all other values a placeholder for missing values is away from them."""
+FAR, LEAST_OTHERS = 2, 5
+"""How many times the range of all other values a placeholder for missing values is away from them, and how many these
+must be."""
 WIDE = 1e4
 """Ratio of the largest to the smallest measured value from which a note recommends logarithms."""
 MOSTLY = 0.8
@@ -224,15 +225,14 @@ def _measured(columns: Mapping[str, list[str | None]]) -> bool:
     return bool(found)
 
 
-def placeholder(values: Sequence[float]) -> float | None:
-    """Return the smallest or largest value if it occurs several times, far from all others, such as -999."""
+def placeholders(values: Sequence[float]) -> list[float]:
+    """Return the smallest and largest value where they occur several times, far from all others, such as -999."""
     distinct = sorted(set(values))
-    if len(distinct) < 3:
-        return None
-    for end, near, other in (distinct[0], distinct[1], distinct[-1]), (distinct[-1], distinct[-2], distinct[0]):
-        if values.count(end) > 1 and abs(end - near) > FAR * abs(near - other):
-            return end
-    return None
+    inner = distinct[1:-1]
+    if len(inner) < LEAST_OTHERS:
+        return []
+    ends = ((distinct[0], inner[0]), (distinct[-1], inner[-1]))
+    return [end for end, near in ends if values.count(end) > 1 and abs(end - near) > FAR * (inner[-1] - inner[0])]
 
 
 def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
@@ -248,7 +248,7 @@ def _read_values(columns: Mapping[str, list[str | None]], task: str) -> Labels:
                 f"target {name!r} spans {math.log10(max(known) / min(known)):.0f} orders of magnitude, so its largest "
                 "values decide RMSE and intervals; if ratios matter, as for IC50 in nM, fit the logarithm."
             )
-        if (repeated := placeholder(known)) is not None:
+        for repeated in placeholders(known):
             notes.append(
                 f"target {name!r} is {repeated:g} in {counted(known.count(repeated), 'row')}, far from all other "
                 "values; if that stands for a missing value, leave these entries empty."

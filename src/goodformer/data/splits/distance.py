@@ -156,7 +156,7 @@ def _sentence(
     if auroc is None:
         verdict = "has too few graphs to be compared with training"
     else:
-        verdict = "resembles" if auroc < CLOSE else "differs from" if auroc < FAR else "differs much from"
+        verdict = "resembles" if auroc < CLOSE else "differs from" if auroc < FAR else "differs strongly from"
         verdict = f"{verdict} training in size and composition"
         other = f"; {names[inside]}: {beside['auroc']:.2f}" if inside and beside["auroc"] is not None else ""
         facts.append(f"a simple classifier separates them with AUROC {auroc:.2f} (0.5 = alike{other})")

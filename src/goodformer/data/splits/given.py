@@ -49,18 +49,23 @@ def word_part(word: str) -> int | None:
     return PART.get(bare, PART.get(re.sub(r"(set|split|data)$", "", bare)))
 
 
-def unused_note(columns: Mapping[str, Sequence[object]], split: str) -> str:
-    """Return a note if a column names the part of every row, but rows are split in another way; otherwise nothing."""
+def unused_note(columns: Mapping[str, Sequence[object]], targets: Sequence[str], split: str) -> str:
+    """Return a note if a column names the parts of rows, but rows are split in another way; otherwise nothing.
+
+    Words of two letters do not count: ``tr`` and ``te`` are languages, too.
+    """
     if split.partition(":")[0] == "column":
         return ""
     for name, values in columns.items():
-        words = {str(value) for value in values if value not in (None, "")}
+        words = {str(value) for value in values if value not in (None, "")} if name not in targets else {""}
+        if min(map(len, words), default=0) <= 2:
+            continue
         if (
             len(words) <= 2 * len(SPLITS)
             and {TRAIN} < (parts := {word_part(word) for word in words})
             and None not in parts
         ):
-            return f"column {name!r} names the part of each row, but is not used; use it with --split column:{name}."
+            return f"column {name!r} names the parts of rows, but is not used; use it with --split column:{name}."
     return ""
 
 
