@@ -137,8 +137,9 @@ def fingerprinted(graphs: GraphSet, batch_size: int = 4096) -> Seen:
     bits = stacked(fingerprints(graphs.batch(chunk)) for chunk in chunks)
     assert bits is not None
     key = np.random.default_rng(0).integers(1, 2**63, bits.shape[1], dtype=np.uint64)  # a row's is the sum of its bits'
-    ends = np.concatenate([[0], key[bits.indices].cumsum(dtype=np.uint64)])[bits.indptr]  # it may wrap around
-    first = np.sort(np.unique(np.diff(ends), return_index=True)[1])
+    sums = np.zeros(len(bits.indices) + 1, dtype=np.uint64)
+    np.cumsum(key[bits.indices], out=sums[1:])  # it may wrap around
+    first = np.sort(np.unique(np.diff(sums[bits.indptr]), return_index=True)[1])
     none = torch.zeros(len(first), 0)
     return Seen(none, none, bits=bits[first])
 
