@@ -24,6 +24,8 @@ SPLITS = tuple(SPLIT_NAMES)
 """The keys of the splits: ``id_*`` are distributed like ``train``, ``val`` and ``test`` are shifted."""
 ANSWER_PREFIX = "goodformer_"
 """Begins the names of all answer columns in a table if the user's columns have one of their plain names."""
+SMILES = "smiles"
+"""The column of SMILES unless another one is named; also that of predicted rows of SDF files."""
 BECAUSE = "outside_because"
 """Column that says why a row is outside the domain."""
 

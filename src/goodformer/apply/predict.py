@@ -24,7 +24,7 @@ from goodformer.data.readers.rows import Block, RowWriter, read_blocks, reading_
 from goodformer.data.readers.source import form_of
 from goodformer.errors import InputError
 from goodformer.fitted import MEANING, FittedModel, Predictions
-from goodformer.spec import ANSWER_PREFIX, BECAUSE
+from goodformer.spec import ANSWER_PREFIX, BECAUSE, SMILES
 from goodformer.uncertainty.conformal import conformal_rank
 from goodformer.uncertainty.domain import INSIDE, LARGER, NEW_KIND, UNUSUAL
 
@@ -36,7 +36,7 @@ BLOCK = 1024
 """Rows that are read, predicted and written at a time."""
 LISTED = 20
 """Unreadable rows that a report lists."""
-PROBLEM, STANDARDISED, PREDICTED, SMILES = "problem", "standardised", "predicted", "smiles"
+PROBLEM, STANDARDISED, PREDICTED = "problem", "standardised", "predicted"
 WORDS = {
     UNUSUAL: "unlike the training rows",
     LARGER: "more than twice as large as any training row",

@@ -25,7 +25,7 @@ from goodformer.pages import charts, evidence, page, statistics
 from goodformer.pages.charts import Series
 from goodformer.pages.evidence import GraphRows, Seen
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import ANSWER_PREFIX, BECAUSE
+from goodformer.spec import ANSWER_PREFIX, BECAUSE, SMILES
 
 NEW = "new"
 """Colour variable of the rows of the file."""
@@ -37,8 +37,6 @@ CHECKED, SAME, FEW = 32, 1e-3, 0.25
 """Rows that are predicted again, the largest difference by rounding, and the share of rows that may differ more."""
 LISTED = 50
 """Unreadable rows that are listed."""
-SMILES = "smiles"
-"""The column of SMILES unless another one is named."""
 MANY, SOME = 0.3, 0.1
 """Shares of rows outside the domain from which a page warns strongly, and at all."""
 Columns = Mapping[str, list[Any]]
