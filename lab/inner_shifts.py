@@ -50,6 +50,7 @@ EARLIER = ["linear", "linear:pairs", "forest:tuned", "forest:tuned-pairs"]
 """The same without shared labels."""
 WITHOUT_FORESTS = [name for name in MEMBERS if "forest" not in name]
 PROCESS, PLAIN_PROCESS = "gaussian-process:shared", "gaussian-process"
+FAST = [PROCESS, "linear:shared", "forest:shared"]
 NAMES = list(dict.fromkeys([*BASELINES, *EARLIER, *OTHERS, NETWORK, TAUGHT, PLAIN_PROCESS, PROCESS]))
 TASK = Task("binary", 1, "rocauc")
 
@@ -91,6 +92,7 @@ WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
     "six members with a Gaussian process, learnt weights and shifts": ([*MEMBERS, PROCESS], learnt),
     "six members with a Gaussian process, mean of log-odds": ([*MEMBERS, PROCESS], log_odds),
     "without forests, with a Gaussian process, learnt weights and shifts": ([*WITHOUT_FORESTS, PROCESS], learnt),
+    "Gaussian process, linear model and forest, learnt weights and shifts (`fit --fast`)": (FAST, learnt),
     **{f"`{name}` alone": ([name], equal) for name in NAMES},
 }
 

@@ -26,7 +26,7 @@ def test_small_tables_get_more_epochs_and_a_shorter_average(
     ("method", "model", "preset", "epochs", "schedule"),
     [
         ("goodformer", None, "molecules", 40, "cosine"),
-        ("goodformer", None, "no-forest", 40, "cosine"),
+        ("blend", None, "molecules", 40, "cosine"),
         ("blend", None, "no-forest", 40, "cosine"),
         ("goodformer", None, "measured", 100, "cosine"),
         ("erm", "dmpnn", "molecules", 40, "cosine"),

@@ -384,6 +384,34 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
     assert shown.json["fidelity"]["graphs"] == 3
 
 
+@pytest.mark.parametrize(
+    ("target", "members"),
+    [
+        ("nitro", ["gaussian-process:shared", "linear:shared", "forest:shared"]),
+        ("size", ["gaussian-process", "linear", "forest:groups"]),
+    ],
+)
+def test_a_fast_fit_has_no_network(target: str, members: list[str], command: Command) -> None:
+    write_table(Path("mine.csv"))
+    rows = rows_of(Path("mine.csv"))
+    lines = [f"{row['smiles']},{row['nitro']},{len(row['smiles']) + 0.5}" for row in rows]
+    Path("mine.csv").write_text("\n".join(["smiles,nitro,size", *lines]) + "\n")
+    answer = command("fit", "mine.csv", "--target", target, "--fast", "--quiet", "-o", "model")
+    assert answer.code == 0, answer.err
+    report = json.loads(Path("model/report.json").read_text())
+    assert [member_name(one) for one in report["members"]] == members
+    assert all(member.at_once for member in FittedModel.load("model").method.members)
+    shown = command("explain", "model", "mine.csv", "-o", "why", "--count", "2", "--json")
+    assert shown.json["fidelity"]["graphs"] == 2
+
+
+@pytest.mark.parametrize("words", [["--method", "erm"], ["--members", "3"], ["--preset", "paper"], ["--model", "gin"]])
+def test_a_fast_fit_chooses_the_methods_itself(words: list[str], command: Command) -> None:
+    answer = command("fit", "examples/nitro.csv", "--target", "nitro", "--fast", *words)
+    assert (answer.code, words[0] in answer.err) == (2, True)
+    assert len(said(answer)) == 1
+
+
 def test_the_card_states_data_metrics_calibration_and_versions(fitted: Fitted) -> None:
     card, report = (fitted.folder / "card.md").read_text(), fitted.report
     cells = {

@@ -50,6 +50,8 @@ from goodformer.uncertainty.training_rows import TRAINING
 AUTO, GOODFORMER = "auto", "goodformer"
 MOLECULES, MEASURED = "molecules", "measured"
 """Presets of GOODFormer for molecules and for measured values."""
+FAST, FAST_MEASURED = "fast", "fast-measured"
+"""Presets of blends without networks for classes and for measured values."""
 CHEMPROP = ("erm", "dmpnn")
 """Method and model of chemprop's network, which has a preset for molecules, too."""
 STEPS = 3000
@@ -132,6 +134,7 @@ class Recipe:
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
         seed: Seed of the run.
         members: Runs with different seeds that predict together; by default one, or what a blend says.
+        fast: Whether to fit a blend without networks, instead of naming a method.
     """
 
     method: str = AUTO
@@ -140,6 +143,13 @@ class Recipe:
     overrides: Sequence[str] = ()
     seed: int = 0
     members: int | None = None
+    fast: bool = False
+
+    def __post_init__(self) -> None:
+        named = {"method": self.method != AUTO, "model": self.model, "preset": self.preset, "members": self.members}
+        for option, given in named.items():
+            if self.fast and given not in (False, None):
+                raise InputError(f"--fast chooses the methods itself; leave out --{option}, or --fast.")
 
 
 def fit_file(
@@ -280,6 +290,8 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
             if wanted not in (None, AUTO, named):
                 raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
+    if recipe.fast:
+        method, preset = BLEND, FAST_MEASURED if benchmark.task.measured else FAST
     method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset), overrides)
     if recipe.members is not None:
         method, overrides = with_members(method, recipe.members, overrides)

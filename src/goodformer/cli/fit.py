@@ -33,6 +33,13 @@ def command(
     standardise: options.Standardise = "none",
     task: options.TaskKind = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Fit random forests, linear models and a Gaussian process only: no networks, a fraction of the time.",
+        ),
+    ] = False,
     method: Annotated[
         str,
         typer.Option(
@@ -95,6 +102,7 @@ def command(
       goodformer fit graphs.jsonl --target label --split size -o mine
       goodformer fit bace.csv --target Class --members 3 -o bace
       goodformer fit solubility.csv --target logS -o logS
+      goodformer fit screen.csv --target active --fast -o screen
       goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
@@ -126,7 +134,7 @@ def command(
         report = fit_file(
             source,
             out,
-            Recipe(method, model, preset_file or preset, given, seed, members),
+            Recipe(method, model, preset_file or preset, given, seed, members, fast),
             runs=runs,
             hardware=hardware,
             baseline=baseline,

@@ -14,16 +14,17 @@ SEEDS = 100
 """Seeds of one blend: member k of a blend with seed s has the seed 100 s + k, so no two seeds share one."""
 
 
-def blend_of(config: RunConfig, **settings: Any) -> RunConfig:
+def blend_of(config: RunConfig, preset: str | None = None, **settings: Any) -> RunConfig:
     """Return the blend whose members are runs like the given one.
 
     Args:
         config: Dataset, model, method and training of the members.
+        preset: Preset of the blend; by default that of the members.
         **settings: Settings of the blend, for example ``members=5``.
     """
     method = {key: value for key, value in config.method.items() if key != "name"}
     blend = {"name": BLEND, "of": config.method["name"], "settings": write_settings(method), **settings}
-    return RunConfig(**{**_fields(config), "method": blend})
+    return RunConfig(**{**_fields(config), "method": blend, "preset": preset or config.preset})
 
 
 def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tuple[str, list[str]]:
@@ -44,11 +45,11 @@ def is_blend(config: RunConfig) -> bool:
     return bool(config.method["name"] == BLEND)
 
 
-def alike_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the runs of those members of a blend that differ in their seed only."""
+def alike_configs(config: RunConfig, preset: str) -> list[RunConfig]:
+    """Return the runs of those members of a blend that differ in their seed only; their label is ``preset``."""
     blend = config.method
     method = {"name": blend["of"], **read_settings(blend["settings"])}
-    alike = RunConfig(**{**_fields(config), "method": method})
+    alike = RunConfig(**{**_fields(config), "method": method, "preset": preset})
     return [alike.with_seed(SEEDS * config.seed + number) for number in range(blend["members"])]
 
 

@@ -6,9 +6,11 @@ outside the package passes its own to ``METHODS.add``. A method without settings
 A configuration is built in layers, and later layers win: what the preset always sets, what it sets for the model, for
 the benchmark and for that model on that benchmark (``benchmarks`` under the model), then the same layers of the budget,
 then the overrides. An override that names a data set, a model, a method, a preset or a budget, or that sets something
-of the data set, decides which layers there are, so it is read first. A blend has the presets and the default model of
-its members' method, whose settings are given like those of the method itself; what a preset says under ``blend`` are
-settings of the blend. ``steps`` under ``fit`` is the number of training steps on a user's own data.
+of the data set, decides which layers there are, so it is read first. ``steps`` under ``fit`` is the number of training
+steps on a user's own data.
+
+A blend has the presets of ``settings/blend.yaml`` and those of its first member's method, whose default model it has,
+too. Settings of that method are given like those of the method itself.
 """
 
 from __future__ import annotations
@@ -51,9 +53,9 @@ def check_budget(name: str) -> None:
     check_name("budget", name, read_settings("budgets"))
 
 
-def default_model(method: str) -> str:
-    """Return the model that a method runs on unless another one is given."""
-    name: str = _settings(method)["model"]
+def default_model(method: str, preset: str = "default") -> str:
+    """Return the model that a method runs on unless another one is given; that of a blend depends on its preset."""
+    name: str = _settings(_blended(preset)[0] if method == BLEND else method)["model"]
     return name
 
 
@@ -90,10 +92,9 @@ def configure(
     if method == BLEND:
         own, rest = split_overrides(rest)
         lines = [f"method.{line}" for line in own.pop("settings", ())]
-        of = own.pop("of", _blended())
-        own = {**_of_preset(of, choice["preset"], "blend"), **own}
-        chosen = (choice["model"], choice["preset"], choice["budget"])
-        return blend_of(configure(given, of, *chosen, seed, [*lines, *rest]), **own)
+        of, own_preset, settings = _blended(choice["preset"], own.pop("of", None))
+        first = configure(given, of, choice["model"], own_preset, choice["budget"], seed, [*lines, *rest])
+        return blend_of(first, preset=choice["preset"], **{**settings, **own})
     name = choice["model"] or default_model(method)
     tree: Tree = {"dataset": dict(given), "model": {"name": name}, "method": {"name": method}, "training": {}}
     tree |= {"seed": seed, "preset": choice["preset"], "budget": choice["budget"]}
@@ -116,9 +117,11 @@ def configure(
 
 def fit_steps(config: RunConfig) -> int | None:
     """Return how many training steps `fit` gives the preset of a run; None for the usual number."""
-    method = config.method["of"] if is_blend(config) else config.method["name"]
-    steps: int | None = _of_preset(method, config.preset, "fit").get("steps")
-    return steps
+    method, preset = config.method["name"], config.preset
+    if is_blend(config):
+        method, preset, _ = _blended(preset, config.method["of"])
+    fit = {name: value for settings in _preset(method, preset) for name, value in settings.get("fit", {}).items()}
+    return fit.get("steps")
 
 
 def member_configs(config: RunConfig) -> list[RunConfig]:
@@ -128,7 +131,8 @@ def member_configs(config: RunConfig) -> list[RunConfig]:
     """
     if not is_blend(config):
         return []
-    found, length = alike_configs(config), ("selection", "epochs", "patience", "perfect_patience")
+    _, own_preset, _ = _blended(config.preset, config.method["of"])
+    found, length = alike_configs(config, own_preset), ("selection", "epochs", "patience", "perfect_patience")
     for member in config.method["others"]:
         method, model, preset = split_member(member)
         preset = preset or (config.preset if config.preset in presets(method) else "default")
@@ -224,16 +228,12 @@ def _preset(method: str, name: str) -> list[Tree]:
     return [*(_preset(method, chosen["base"]) if "base" in chosen else []), chosen]
 
 
-def _of_preset(method: str, name: str, part: str) -> Tree:
-    """Return what a preset says under a key of its own, after what its bases say there."""
-    return {key: value for settings in _preset(method, name) for key, value in settings.get(part, {}).items()}
-
-
 def _settings(method: str) -> Tree:
     """Return the default model and the presets of a method; those registered with it are checked."""
     METHODS.require(method)
     if method == BLEND:
-        return _settings(_blended())
+        first = _settings(_blended()[0])
+        return {**first, "presets": {**first["presets"], **read_settings(BLEND)["presets"]}}
     if method not in METHODS.presets:
         try:
             return read_settings(method)
@@ -249,10 +249,18 @@ def _settings(method: str) -> Tree:
     return settings
 
 
-def _blended() -> str:
-    """Return the method of a blend's members if none is named."""
-    name: str = METHODS.settings(BLEND)["of"].default
-    return name
+def _blended(preset: str = "default", of: str | None = None) -> tuple[str, str, Tree]:
+    """Return method and preset of a blend's first member, and the settings of the blend, under a preset of the blend.
+
+    Args:
+        preset: Preset of the blend.
+        of: Method of the first member if it is given; a preset of blends with another one is a preset of that method.
+    """
+    settings = dict(read_settings(BLEND)["presets"].get(preset, {}))
+    method, _, own = str(settings.pop("of", "")).partition(":")
+    if method and of in (None, method):
+        return method, own or "default", settings
+    return of or METHODS.settings(BLEND)["of"].default, preset, {}
 
 
 @cache
