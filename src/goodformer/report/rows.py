@@ -174,9 +174,9 @@ def row(word: str, dataset: str) -> Row:
     if not colon or preset == found.preset:
         return found
     title = version_title(preset) if found.name == GOODFORMER else f"{found.title} ({preset})"
+    found = replace(found, name=f"{found.name}:{preset}", title=title, preset=preset)
     usual = found.model == default_model(found.method)
-    model = default_model(found.method, preset) if usual else found.model
-    return replace(found, name=f"{found.name}:{preset}", title=title, preset=preset, model=model)
+    return replace(found, model=default_model(found.method, preset)) if usual else found
 
 
 def version_title(preset: str) -> str:
