@@ -13,7 +13,7 @@ from goodformer.executors.board import Watch
 from goodformer.report import compare as one_benchmark
 from goodformer.report import suite as several
 from goodformer.report.pace import Paces
-from goodformer.report.paired import Shelf
+from goodformer.report.paired import PredictionStore
 from goodformer.report.records import Record, records_of
 from goodformer.report.table import Table
 
@@ -98,7 +98,7 @@ def compare(
     if work is not None and (missing := plan.missing(known)):
         failures = complete(missing, folder, known, work)
         known = records_of(plan.runs, folder, records)
-    report = room.report(plan, known, failures, against, pairs, Shelf(folder, records))
+    report = room.report(plan, known, failures, against, pairs, PredictionStore(folder, records))
     return Compared(room.table(report), report, plan.runs, known, failures)
 
 

@@ -66,12 +66,12 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-class Held(Exception):
+class LockHeld(Exception):
     """A lock file that another process holds; the message names the process."""
 
 
 def hold(path: Path, seconds: float = PROBE) -> AbstractContextManager[object]:
-    """Lock a file and write into it which process holds it; raise `Held` if it is another one for so many seconds.
+    """Lock a file and write into it which process holds it; raise `LockHeld` if it is another one for so many seconds.
 
     The lock is released at the end of the context that is returned, or of the process, even if it is killed. Who
     removes the file does so before, because afterwards it may be the file of another process.
@@ -84,7 +84,7 @@ def hold(path: Path, seconds: float = PROBE) -> AbstractContextManager[object]:
     except Timeout:
         if not path.exists():  # its holder has just removed it, or it cannot be made, for which this gives the reason
             tempfile.TemporaryFile(dir=path.parent).close()
-        raise Held(_words(path)) from None
+        raise LockHeld(_words(path)) from None
     with suppress(OSError):  # the lock holds without a name
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     return held
@@ -118,7 +118,7 @@ def locked(path: Path, target: Path, seconds: float = PROBE) -> Iterator[None]:
     try:
         with writing(target):
             held = hold(path, seconds)
-    except Held as other:
+    except LockHeld as other:
         kind = "folder" if target.is_dir() else "file"
         raise InputError(
             f"another process is writing {target} ({other}); wait for it, or choose another {kind}."

@@ -16,7 +16,7 @@ from tests.engine.tiny import QUIET, tiny_config
 
 
 @pytest.fixture
-def shelf(finished: Run, tmp_path: Path) -> Path:
+def several(finished: Run, tmp_path: Path) -> Path:
     """A folder with a finished run, an unfinished one and something else."""
     shutil.copytree(finished.folder, tmp_path / finished.folder.name)
     other = tmp_path / tiny_config(seed=9).folder_name
@@ -26,24 +26,24 @@ def shelf(finished: Run, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_runs_are_listed_and_read(shelf: Path, finished: Run) -> None:
-    runs = list_runs(shelf)
+def test_runs_are_listed_and_read(several: Path, finished: Run) -> None:
+    runs = list_runs(several)
     assert [run.finished for run in runs] == [True, False]
     assert runs[0].config == finished.config
     assert len(runs[0].epochs) == 2
     assert (runs[1].epochs, runs[1].summary) == ([], None)
     assert "finished" in repr(runs[0])
-    assert list_runs(shelf / "nowhere") == []
+    assert list_runs(several / "nowhere") == []
 
 
-def test_a_run_opens_by_folder_name_prefix_or_id(shelf: Path, finished: Run) -> None:
+def test_a_run_opens_by_folder_name_prefix_or_id(several: Path, finished: Run) -> None:
     name, key = finished.folder.name, finished.config.id
-    for wanted in (shelf / name, name, key, key[:6], "good-motif-basis-covariate-erm-gin-s0"):
-        assert Run.open(wanted, shelf).folder.name == name
+    for wanted in (several / name, name, key, key[:6], "good-motif-basis-covariate-erm-gin-s0"):
+        assert Run.open(wanted, several).folder.name == name
     with pytest.raises(InputError, match="2 runs"):
-        Run.open("good-motif", shelf)
+        Run.open("good-motif", several)
     with pytest.raises(InputError, match="zzz"):
-        Run.open("zzz", shelf)
+        Run.open("zzz", several)
 
 
 def test_an_unknown_run_is_answered_with_the_five_nearest_and_their_number(tmp_path: Path) -> None:
@@ -70,16 +70,16 @@ def test_a_model_alone_is_no_run(finished: Run, tmp_path: Path) -> None:
         Run.open(tmp_path / "mine")
 
 
-def test_weights_are_asked_for_by_name(shelf: Path, finished: Run) -> None:
+def test_weights_are_asked_for_by_name(several: Path, finished: Run) -> None:
     with pytest.raises(InputError, match="unknown weights"):
         FittedModel.of_run(finished, "worst")
     with pytest.raises(InputError, match="no weights yet"):
-        FittedModel.of_run(list_runs(shelf)[1])
+        FittedModel.of_run(list_runs(several)[1])
 
 
-def test_results_are_exported_once(shelf: Path, finished: Run) -> None:
-    path = shelf / "results" / "motif.jsonl"
-    assert export_results(list_runs(shelf), path) == 1
+def test_results_are_exported_once(several: Path, finished: Run) -> None:
+    path = several / "results" / "motif.jsonl"
+    assert export_results(list_runs(several), path) == 1
     path.write_text(
         json.dumps({"id": "other", "kept": True}) + "\n" + path.read_text().replace('"seed": 0', '"seed": 5', 1)
     )

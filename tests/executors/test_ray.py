@@ -72,13 +72,13 @@ def test_a_killed_node_loses_and_doubles_nothing(
     here, there = tmp_path / "here", tmp_path / "there"
     arrived: dict[str, list[dict[str, Any]]] = {}
     launched: list[str] = []
-    launch = remote.Fleet._launch
+    launch = remote.RemoteRuns._launch
 
-    def noted(self: remote.Fleet, flight: remote.Flight) -> None:
-        launch(self, flight)
-        launched.append(flight.config.folder_name)
+    def noted(self: remote.RemoteRuns, one: remote.RemoteRun) -> None:
+        launch(self, one)
+        launched.append(one.config.folder_name)
 
-    monkeypatch.setattr(remote.Fleet, "_launch", noted)
+    monkeypatch.setattr(remote.RemoteRuns, "_launch", noted)
 
     def kill(status: Status) -> None:
         begun = {run.folder.name: run.epochs for run in list_runs(there) if not run.finished and run.epochs}
@@ -194,15 +194,15 @@ def test_a_search_survives_its_driver_and_a_node(
     assert len(before) >= 2
     kept = {run.folder.name: [clock(epoch) for epoch in run.epochs] for run in list_runs("found/runs")}
 
-    receive, killed = remote.Fleet._receive, list[str]()
+    receive, killed = remote.RemoteRuns._receive, list[str]()
 
-    def received(self: remote.Fleet, ref: Any, flight: remote.Flight, *more: Any) -> None:
-        receive(self, ref, flight, *more)
-        if not killed and flight.epochs > len(kept.get(flight.config.folder_name, [])) + 1:
-            killed.append(flight.config.folder_name)
+    def received(self: remote.RemoteRuns, ref: Any, one: remote.RemoteRun, *more: Any) -> None:
+        receive(self, ref, one, *more)
+        if not killed and one.epochs > len(kept.get(one.config.folder_name, [])) + 1:
+            killed.append(one.config.folder_name)
             cluster.kill_one()
 
-    monkeypatch.setattr(remote.Fleet, "_receive", received)
+    monkeypatch.setattr(remote.RemoteRuns, "_receive", received)
     capfd.readouterr()
     assert command(words) == 0
     report = json.loads(capfd.readouterr().out)

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from goodformer.engine.evaluate import rocauc
 from goodformer.engine.predictions import Kept
 from goodformer.report import paired
-from goodformer.report.paired import Held, Pair, contrast, differences, pair_up
+from goodformer.report.paired import Pair, RowPredictions, contrast, differences, pair_up
 
 Array = npt.NDArray[np.float64]
 
@@ -186,14 +186,14 @@ def kept(seed: int, graphs: str = "a") -> tuple[str, Kept]:
 
 
 def test_seeds_and_graphs_must_be_the_same() -> None:
-    first = Held("rocauc", "toy", {seed: kept(seed) for seed in (0, 1, 2)})
-    pair = pair_up(first, Held("rocauc", "toy", {seed: kept(10 + seed) for seed in (2, 1, 5)}))
+    first = RowPredictions("rocauc", "toy", {seed: kept(seed) for seed in (0, 1, 2)})
+    pair = pair_up(first, RowPredictions("rocauc", "toy", {seed: kept(10 + seed) for seed in (2, 1, 5)}))
     assert isinstance(pair, Pair)
     assert pair.seeds == (1, 2)
     assert [logits[0, 0] for logits in (*pair.first, *pair.second)] == [1, 2, 11, 12]
-    assert pair_up(first, Held("rocauc", "toy", {})) == paired.NOT_KEPT
-    assert pair_up(first, Held("rocauc", "toy", {7: kept(7)})) == paired.NOT_KEPT
-    assert pair_up(first, Held("rocauc", "toy", {0: kept(0, "b")})) == paired.OTHER_GRAPHS
+    assert pair_up(first, RowPredictions("rocauc", "toy", {})) == paired.NOT_KEPT
+    assert pair_up(first, RowPredictions("rocauc", "toy", {7: kept(7)})) == paired.NOT_KEPT
+    assert pair_up(first, RowPredictions("rocauc", "toy", {0: kept(0, "b")})) == paired.OTHER_GRAPHS
 
 
 def test_a_cell_shows_the_difference_in_points() -> None:

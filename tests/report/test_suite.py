@@ -16,7 +16,7 @@ from goodformer.engine.predictions import KEPT
 from goodformer.errors import InputError
 from goodformer.report import compare, suite
 from goodformer.report.compare import Comparison
-from goodformer.report.paired import NOT_KEPT, OTHER_GRAPHS, Shelf
+from goodformer.report.paired import NOT_KEPT, OTHER_GRAPHS, PredictionStore
 from goodformer.report.records import records_of
 from goodformer.report.suite import Suite
 
@@ -63,7 +63,7 @@ def file(toy: Suite, tmp_path: Path) -> Path:
 
 def made(toy: Suite, file: Path, **options: Any) -> dict[str, Any]:
     found = records_of(toy.runs, file.parent / "runs", [file])
-    return suite.report(toy, found, shelf=Shelf(file.parent / "runs", [file]), **options)
+    return suite.report(toy, found, store=PredictionStore(file.parent / "runs", [file]), **options)
 
 
 def test_means_count_every_data_set_once(toy: Suite, file: Path) -> None:
@@ -131,8 +131,8 @@ def test_missing_runs_and_predictions_are_named(toy: Suite, file: Path) -> None:
 def test_one_comparison_has_the_same_column(toy: Suite, file: Path) -> None:
     one = toy.data["second"][0]
     found = records_of(one.runs, file.parent / "runs", [file])
-    shelf = Shelf(file.parent / "runs", [file])
-    report = compare.report(one, found, against="erm", pairs=[("gsat", "erm")], shelf=shelf)
+    store = PredictionStore(file.parent / "runs", [file])
+    report = compare.report(one, found, against="erm", pairs=[("gsat", "erm")], store=store)
     whole = made(toy, file, against="erm")["rows"][1]["differences"]["second"]
     assert report["rows"][1]["difference"]["mean"] == pytest.approx(whole["mean"])
     table = compare.table(report)
@@ -148,8 +148,8 @@ def test_rows_of_other_graphs_are_not_paired(toy: Suite, file: Path) -> None:
     for record in found.values():
         if record["config"]["method"]["name"] == "gsat":
             record["predictions"]["graphs"]["test"] = "others"
-    shelf = Shelf(file.parent / "runs", [file])
-    assert compare.report(one, found, against="erm", shelf=shelf)["rows"][1]["difference"] == OTHER_GRAPHS
+    store = PredictionStore(file.parent / "runs", [file])
+    assert compare.report(one, found, against="erm", store=store)["rows"][1]["difference"] == OTHER_GRAPHS
 
 
 def test_the_suites_of_the_package_can_be_planned() -> None:

@@ -23,7 +23,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.serve import server
-from goodformer.serve.jobs import Explanations, Prediction
+from goodformer.serve.jobs import Explanations, PredictionJob
 from goodformer.serve.limits import Limits
 from goodformer.serve.rows import RequestRows
 from goodformer.serve.worker import Busy, Worker
@@ -33,8 +33,8 @@ from tests.serve.conftest import Site, running
 SMILES = molecules()[0]
 
 
-def job(model: FittedModel, smiles: list[str], level: float | None = None) -> Prediction:
-    return Prediction("nitro", model, RequestRows(model, smiles, Limits()), level)
+def job(model: FittedModel, smiles: list[str], level: float | None = None) -> PredictionJob:
+    return PredictionJob("nitro", model, RequestRows(model, smiles, Limits()), level)
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_a_small_request_overtakes_a_large_one(fitted: FittedModel, calls: list[
 def test_one_bad_request_does_not_spoil_the_others(fitted: FittedModel) -> None:
     several = untrained(classes={"a": ("0", "1")})
     worker = Worker(100)
-    bad = Prediction("other", several, RequestRows(several, ["CC"], Limits()), 0.9)  # has no conformal sets
-    worse = Prediction("other", several, RequestRows(several, b"x,y\n1\n", Limits(), "csv"))
-    good = Prediction("other", several, RequestRows(several, ["CC"], Limits()))
+    bad = PredictionJob("other", several, RequestRows(several, ["CC"], Limits()), 0.9)  # has no conformal sets
+    worse = PredictionJob("other", several, RequestRows(several, b"x,y\n1\n", Limits(), "csv"))
+    good = PredictionJob("other", several, RequestRows(several, ["CC"], Limits()))
     for one in (bad, worse, good):
         worker.submit(one)
     worker.start()

@@ -151,7 +151,7 @@ def _holds(heads: tuple[str, ...], path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Row:
+class ExplainedRow:
     """A row that may be drawn.
 
     Attributes:
@@ -195,7 +195,7 @@ class Shown:
 
     def __init__(self, count: int, limits: tuple[int, ...] = ()) -> None:
         self.count, self.limits, self._seen = count, limits, 0
-        self._kept: list[list[Row]] = [[] for _ in range(len(limits) + 1)]
+        self._kept: list[list[ExplainedRow]] = [[] for _ in range(len(limits) + 1)]
 
     def add(self, collection: Collection, answer: Predictions, scores: Sequence[Tensor], found: Fidelity) -> None:
         """Keep the rows of a block that may be drawn."""
@@ -203,7 +203,7 @@ class Shown:
         molecules = collection.molecules if collection.as_written else None
         for rank, kept in enumerate(self._kept):
             kept += [
-                Row(
+                ExplainedRow(
                     int(collection.rows[place]) + 1,
                     self._seen + place,
                     collection.graphs[place],
@@ -220,7 +220,7 @@ class Shown:
         self._seen += len(ranks)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ExplainedRow]:
         """The chosen rows; those too large to draw come last."""
         return [row for kept in self._kept for row in kept][: self.count]
 

@@ -185,10 +185,10 @@ def tune(
     if watch and done >= trials:
         watch(f"the search in {folder} has {counted(done, 'finished trial')}; to continue it, give a larger --trials.")
     try:
-        with journal.worker() as worker:
-            desk = Desk(study, journal, worker, search, space, config.training.epochs, watch)
+        with journal.worker() as name:
+            worker = Worker(study, journal, name, search, space, config.training.epochs, watch)
             while len(finished(study)) < trials:
-                desk.work_here() if spread is None else desk.work_elsewhere(spread, trials)
+                worker.work_here() if spread is None else worker.work_elsewhere(spread, trials)
     finally:  # also if the user stops the search
         report = summarise(study, search, folder, space)
     return report
@@ -237,13 +237,13 @@ def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Worker:
     """Where a process works on a search: it takes trials, has their runs trained, and tells the study how they ended.
 
     Attributes:
         study: The study.
         journal: Its file.
-        worker: Name of this process in the study.
+        name: Name of this process in the study.
         search: What is tuned.
         space: What is varied.
         epochs: Epochs of a run that is not pruned.
@@ -252,7 +252,7 @@ class Desk:
 
     study: optuna.Study
     journal: Journal
-    worker: str
+    name: str
     search: Search
     space: Mapping[str, Range]
     epochs: int
@@ -267,7 +267,7 @@ class Desk:
             running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             left = [one for one in running if not self.journal.alive(str(one.user_attrs.get(WORKER)))]
             trial = Trial(self.study, left[0]._trial_id) if left else self.study.ask()
-            trial.set_user_attr(WORKER, self.worker)
+            trial.set_user_attr(WORKER, self.name)
         settings = {}
         for place, (name, one) in enumerate(self.space.items()):
             # Every value has its own seed: a process that is killed between two of them repeats itself, and two
@@ -304,28 +304,28 @@ class Desk:
     def work_elsewhere(self, spread: Spread, trials: int) -> None:
         """Complete trials, several at a time, until the study has so many finished ones."""
         benchmark = loaded(self.search.source)
-        flying: dict[str, list[optuna.Trial]] = {}  # two trials may have the same settings, and then one run
+        training: dict[str, list[optuna.Trial]] = {}  # two trials may have the same settings, and then one run
 
         def ask() -> RunConfig | None:
-            while sum(map(len, flying.values())) + len(finished(self.study)) < trials:
+            while sum(map(len, training.values())) + len(finished(self.study)) < trials:
                 trial, config, _ = self.take()
-                flying.setdefault(config.id, []).append(trial)
-                if len(flying[config.id]) == 1:
+                training.setdefault(config.id, []).append(trial)
+                if len(training[config.id]) == 1:
                     return config
             return None
 
         def judge(config: RunConfig, epochs: Sequence[Mapping[str, Any]]) -> bool:
             found = dict(scores(epochs, config, benchmark))
-            for trial in flying[config.id]:
+            for trial in training[config.id]:
                 self.report(trial, found)
             return max(found, default=self.epochs) < self.epochs and all(
-                trial.should_prune() for trial in flying[config.id]
+                trial.should_prune() for trial in training[config.id]
             )
 
         runs = spread(self.search.runs, ask, judge, self.search.hardware, lambda _: benchmark)
         with closing(runs):
             for config, how, why in runs:
-                for trial in flying.pop(config.id):
+                for trial in training.pop(config.id):
                     if why is not None:
                         self.note_failure(trial)
                     elif how in (STOPPED, DIVERGED):

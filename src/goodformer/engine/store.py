@@ -303,7 +303,7 @@ class Run:
             try:
                 held = files.hold(path)
                 break
-            except files.Held as other:
+            except files.LockHeld as other:
                 if path.exists():  # otherwise its owner removed the folder
                     raise AlreadyTrained(
                         f"{self.folder} is already being trained by another process ({other}); wait for it, or stop it "

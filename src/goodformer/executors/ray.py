@@ -119,18 +119,18 @@ def complete(
 
     def show() -> None:
         if watch:
-            watch(board.status([flight.config for flight in fleet.flights.values()]))
+            watch(board.status([remote.config for remote in remotes.running.values()]))
 
     def hardware(config: RunConfig) -> Hardware:
         return Hardware(threads=threads, progress=False, test_epochs=uncut(config))
 
-    with connected(address) as ray, terminable(), Fleet(ray, root, threads, hardware) as fleet:
-        while waiting or fleet.flights:
+    with connected(address) as ray, terminable(), RemoteRuns(ray, root, threads, hardware) as remotes:
+        while waiting or remotes.running:
             board.jobs = jobs or capacity(ray, threads)
-            while waiting and len(fleet.flights) < (jobs or board.jobs + 1):
-                fleet.start(waiting.popleft())
-            fleet.forget_data(waiting)
-            for config, _, failure in fleet.advance():
+            while waiting and len(remotes.running) < (jobs or board.jobs + 1):
+                remotes.start(waiting.popleft())
+            remotes.forget_data(waiting)
+            for config, _, failure in remotes.advance():
                 board.note_end(config, failure)
                 show()
             show()
@@ -159,26 +159,26 @@ def spread(
     with (
         connected(address) as ray,
         terminable(),
-        Fleet(ray, root, hardware.threads, lambda _: hardware, load) as fleet,
+        RemoteRuns(ray, root, hardware.threads, lambda _: hardware, load) as remotes,
     ):
         while True:
             held, later = later, []
-            while len(fleet.flights) < capacity(ray, hardware.threads):
+            while len(remotes.running) < capacity(ray, hardware.threads):
                 if (config := held.pop(0) if held else ask()) is None:
                     break
                 try:
-                    fleet.start(config, wait=True)
+                    remotes.start(config, wait=True)
                 except AlreadyTrained:  # by another search
                     later.append(config)
                     break
             later += held
-            if not (fleet.flights or fleet.ended or later):
+            if not (remotes.running or remotes.ended or later):
                 return
-            yield from fleet.advance(judge)
+            yield from remotes.advance(judge)
 
 
 @dataclass
-class Flight:
+class RemoteRun:
     """A run in training on some node.
 
     Attributes:
@@ -200,7 +200,7 @@ Ended = tuple[RunConfig, str, str | None]
 """A run that has ended, how, and why it failed if it did."""
 
 
-class Fleet:
+class RemoteRuns:
     """Runs in training on a Ray cluster.
 
     Args:
@@ -220,7 +220,7 @@ class Fleet:
         load: Callable[[RunConfig], Any] | None = None,
     ) -> None:
         self.ray, self.root, self.threads, self.hardware, self.load = ray, root, threads, hardware, load or _load
-        self.flights: dict[Any, Flight] = {}
+        self.running: dict[Any, RemoteRun] = {}
         self.ended: list[Ended] = []
         self.data: dict[str, Any] = {}
         here = ray.get_runtime_context().get_node_id()
@@ -234,9 +234,9 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for ref, flight in self.flights.items():
+        for ref, remote in self.running.items():
             self.ray.cancel(ref, force=True)
-            flight.lock.close()
+            remote.lock.close()
         self.ray.kill(self.mailbox)
 
     def start(self, config: RunConfig, wait: bool = False) -> None:
@@ -246,31 +246,31 @@ class Fleet:
             config: The run.
             wait: Whether to raise `AlreadyTrained` if another process trains it; otherwise it has failed.
         """
-        run, flight = Run(self.root / config.folder_name), Flight(config, ExitStack())
+        run, remote = Run(self.root / config.folder_name), RemoteRun(config, ExitStack())
         try:
-            flight.lock.enter_context(run.locked())
+            remote.lock.enter_context(run.locked())
             if run.finished:
-                self._end(flight, FINISHED)
+                self._end(remote, FINISHED)
                 return
-            flight.epochs = len(run.epochs)
-            self._launch(flight)
+            remote.epochs = len(run.epochs)
+            self._launch(remote)
         except InputError as error:
             if wait and isinstance(error, AlreadyTrained):
                 raise
-            self._end(flight, FAILED, str(error))
+            self._end(remote, FAILED, str(error))
 
-    def _launch(self, flight: Flight) -> None:
-        config, flight.attempt = flight.config, flight.attempt + 1
+    def _launch(self, remote: RemoteRun) -> None:
+        config, remote.attempt = remote.config, remote.attempt + 1
         if _key(config) not in self.data:
             self.data[_key(config)] = self.ray.put(self.load(config))
         state = parcel.pack(self.root / config.folder_name)
-        post = (self.mailbox, (config.id, flight.attempt), INTERVAL)
+        post = (self.mailbox, (config.id, remote.attempt), INTERVAL)
         given = (config.to_dict(), self.hardware(config).model_dump(), self.data[_key(config)], state, post, setup())
-        self.flights[self.train.remote(*given)] = flight
+        self.running[self.train.remote(*given)] = remote
 
     def forget_data(self, waiting: Iterable[RunConfig]) -> None:
         """Free the data that neither a run in training nor a waiting one needs."""
-        needed = {_key(config) for config in (*waiting, *(flight.config for flight in self.flights.values()))}
+        needed = {_key(config) for config in (*waiting, *(remote.config for remote in self.running.values()))}
         self.data = {key: ref for key, ref in self.data.items() if key in needed}
 
     def advance(self, judge: Judge | None = None) -> list[Ended]:
@@ -279,30 +279,30 @@ class Fleet:
         Args:
             judge: Decides whether to stop a run of which new epochs have arrived.
         """
-        done, _ = self.ray.wait([*self.flights], timeout=PERIOD) if self.flights else ([], [])
-        current = {(flight.config.id, flight.attempt): (ref, flight) for ref, flight in self.flights.items()}
+        done, _ = self.ray.wait([*self.running], timeout=PERIOD) if self.running else ([], [])
+        current = {(remote.config.id, remote.attempt): (ref, remote) for ref, remote in self.running.items()}
         for label, content in self.ray.get(self.mailbox.take.remote()).items():
             if label in current:
                 self._receive(*current[label], content, judge)
         for ref in done:
-            if ref in self.flights:
-                self._land(ref, self.flights.pop(ref))
+            if ref in self.running:
+                self._land(ref, self.running.pop(ref))
         ended, self.ended = self.ended, []
         return ended
 
-    def _receive(self, ref: Any, flight: Flight, content: bytes, judge: Judge | None) -> None:
+    def _receive(self, ref: Any, remote: RemoteRun, content: bytes, judge: Judge | None) -> None:
         """Put a folder that has arrived in place; stop its run if it is judged so."""
-        run = Run(self.root / flight.config.folder_name)
+        run = Run(self.root / remote.config.folder_name)
         parcel.receive(run.folder, content)
         epochs = run.epochs
-        if len(epochs) > flight.epochs:
-            flight.epochs, flight.lost = len(epochs), 0
-            if judge and not run.finished and judge(flight.config, epochs):
+        if len(epochs) > remote.epochs:
+            remote.epochs, remote.lost = len(epochs), 0
+            if judge and not run.finished and judge(remote.config, epochs):
                 self.ray.cancel(ref, force=True)
-                del self.flights[ref]
-                self._end(flight, STOPPED)
+                del self.running[ref]
+                self._end(remote, STOPPED)
 
-    def _land(self, ref: Any, flight: Flight) -> None:
+    def _land(self, ref: Any, remote: RemoteRun) -> None:
         said, reason, diverged = "", None, False
         try:
             reason, said, diverged = self.ray.get(ref)
@@ -310,20 +310,20 @@ class Fleet:
         except self.ray.exceptions.RayError as error:
             why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         if reason:
-            reason = logged(flight.config, self.root, said, reason) if said else reason
-            self._end(flight, DIVERGED if diverged else FAILED, reason)
-        elif Run(self.root / flight.config.folder_name).finished:
-            self._end(flight, FINISHED)
-        elif flight.lost < LOST:
-            flight.lost += 1
-            self._launch(flight)
+            reason = logged(remote.config, self.root, said, reason) if said else reason
+            self._end(remote, DIVERGED if diverged else FAILED, reason)
+        elif Run(self.root / remote.config.folder_name).finished:
+            self._end(remote, FINISHED)
+        elif remote.lost < LOST:
+            remote.lost += 1
+            self._launch(remote)
         else:
-            lost = f"its worker was lost {flight.lost + 1} times without a new epoch; the last time: {why}."
-            self._end(flight, FAILED, lost)
+            lost = f"its worker was lost {remote.lost + 1} times without a new epoch; the last time: {why}."
+            self._end(remote, FAILED, lost)
 
-    def _end(self, flight: Flight, how: str, why: str | None = None) -> None:
-        flight.lock.close()
-        self.ended.append((flight.config, how, why))
+    def _end(self, remote: RemoteRun, how: str, why: str | None = None) -> None:
+        remote.lock.close()
+        self.ended.append((remote.config, how, why))
 
 
 def _load(config: RunConfig) -> Any:
@@ -462,21 +462,21 @@ def each(
     with connected(address) as ray, terminable():
         call = ray.remote(num_cpus=threads, max_retries=LOST)(_call)
         shared, source = ray.put(function), iter(items)
-        flying: list[Any] = []
+        pending: list[Any] = []
         try:
             while True:
-                room = 2 * capacity(ray, threads) - len(flying)
-                flying += [call.remote(shared, item, threads, setup()) for _, item in zip(range(room), source)]  # noqa: B905
-                if not flying:
+                room = 2 * capacity(ray, threads) - len(pending)
+                pending += [call.remote(shared, item, threads, setup()) for _, item in zip(range(room), source)]  # noqa: B905
+                if not pending:
                     return
-                done, flying = ray.wait(flying)
+                done, pending = ray.wait(pending)
                 for ref in done:
                     result, failure = ray.get(ref)
                     if failure:
                         raise InputError(failure)
                     yield result
         finally:
-            for ref in flying:
+            for ref in pending:
                 ray.cancel(ref, force=True)
 
 

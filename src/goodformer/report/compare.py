@@ -19,7 +19,7 @@ from goodformer.data.readers.values import counted
 from goodformer.errors import InputError
 from goodformer.report import paired
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
-from goodformer.report.paired import Held, Shelf
+from goodformer.report.paired import PredictionStore, RowPredictions
 from goodformer.report.paper import is_whole_table
 from goodformer.report.records import Record, clock_of, mean_of
 from goodformer.report.rows import ALL, BASELINE, Row
@@ -94,15 +94,15 @@ class Comparison:
         """Return the rows that a user typed, separated by commas, to compare all others with."""
         return [self.row(word) for word in words.split(",")] if words else []
 
-    def held(self, row: Row, found: Mapping[str, Record], shelf: Shelf) -> Held:
+    def held(self, row: Row, found: Mapping[str, Record], store: PredictionStore) -> RowPredictions:
         """Return the kept predictions of a row on OOD test by seed."""
         done = {seed: found[one] for seed in self.seeds if (one := self.ids[row.name, seed]) in found}
         metric = next((str(record.get("metric")) for record in done.values()), "")
         runs = {}
         for seed, record in done.items():
-            if kept := shelf.kept(record, self.configs[row.name, seed].folder_name):
+            if kept := store.kept(record, self.configs[row.name, seed].folder_name):
                 runs[seed] = record["predictions"]["graphs"]["test"], kept["test"]
-        return Held(metric, str(self.dataset["name"]), runs)
+        return RowPredictions(metric, str(self.dataset["name"]), runs)
 
 
 @cache
@@ -152,7 +152,7 @@ def report(
     failures: Mapping[str, str] | None = None,
     against: str | None = None,
     pairs: Sequence[tuple[str, str]] = (),
-    shelf: Shelf | None = None,
+    store: PredictionStore | None = None,
 ) -> dict[str, Any]:
     """Return the comparison as plain values: means and deviations over seeds, published numbers, cost relative to ERM.
 
@@ -162,7 +162,7 @@ def report(
         failures: Reasons of failed runs by id.
         against: The row that all others are compared with, graph by graph; of several, see `preferred`.
         pairs: Further pairs of rows to compare so.
-        shelf: Where predictions are kept; needed for such comparisons.
+        store: Where predictions are kept; needed for such comparisons.
     """
     clock, rows = clock_of(found.values()), []
     for row in comparison.rows:
@@ -199,7 +199,7 @@ def report(
     base = preferred([comparison], opponents, found) if opponents else None
     for row, one in zip(comparison.rows, rows, strict=True):
         if base is not None:
-            one["difference"] = None if row == base else paired_difference(comparison, row, base, found, shelf)
+            one["difference"] = None if row == base else paired_difference(comparison, row, base, found, store)
     chosen = [(comparison.row(first), comparison.row(second)) for first, second in pairs]
     return {
         "dataset": comparison.settings,
@@ -214,7 +214,7 @@ def report(
             {
                 "first": first.title,
                 "second": second.title,
-                "difference": paired_difference(comparison, first, second, found, shelf),
+                "difference": paired_difference(comparison, first, second, found, store),
             }
             for first, second in chosen
         ],
@@ -254,12 +254,12 @@ def preferred(comparisons: Sequence[Comparison], rows: Sequence[Row], found: Map
 
 
 def paired_difference(
-    comparison: Comparison, first: Row, second: Row, found: Mapping[str, Record], shelf: Shelf | None
+    comparison: Comparison, first: Row, second: Row, found: Mapping[str, Record], store: PredictionStore | None
 ) -> dict[str, Any] | str:
     """Return the mean difference of two rows on OOD test with its interval, in points, or why there is none."""
-    if shelf is None:
+    if store is None:
         return paired.NOT_KEPT
-    pair = paired.pair_up(*(comparison.held(row, found, shelf) for row in (first, second)))
+    pair = paired.pair_up(*(comparison.held(row, found, store) for row in (first, second)))
     return pair if isinstance(pair, str) else paired.differences([[pair]])[0].to_dict()
 
 

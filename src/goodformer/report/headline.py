@@ -29,7 +29,7 @@ from goodformer.report.artefacts import (
 )
 from goodformer.report.compare import Comparison
 from goodformer.report.metrics import METRICS
-from goodformer.report.paired import Shelf
+from goodformer.report.paired import PredictionStore
 from goodformer.report.paper import read_numbers
 from goodformer.report.records import Record, records_by_id, seed_difference
 from goodformer.report.rows import VERSIONS
@@ -190,8 +190,8 @@ def real_table(sources: Sequence[Path]) -> Table:
 def molecule_table(sources: Sequence[Path]) -> Table:
     """Return OOD test on the suite of molecules: the baselines, GOODFormer alone and what `fit` uses."""
     planned = suite.plan("molecules", ",".join(MOLECULES), SEEDS, FULL)
-    shelf = Shelf(Path("runs"), sources)
-    made = suite.report(planned, records_by_id(sources), against="forest,linear", shelf=shelf)
+    store = PredictionStore(Path("runs"), sources)
+    made = suite.report(planned, records_by_id(sources), against="forest,linear", store=store)
     found = {row["row"]: row for row in made["rows"]}
     ours = found[next(reversed(MOLECULES))]
     rows = []

@@ -224,7 +224,7 @@ def _rank_gain(
 # Records --------------------------------------------------------------------------------------------------------------
 
 
-class Shelf:
+class PredictionStore:
     """Finds the predictions of records: in the folders of runs, and beside files of records.
 
     Args:
@@ -255,7 +255,7 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Held:
+class RowPredictions:
     """The predictions of one row for one test set.
 
     Attributes:
@@ -269,7 +269,7 @@ class Held:
     runs: Mapping[int, tuple[str, Kept]]
 
 
-def pair_up(first: Held, second: Held) -> Pair | str:
+def pair_up(first: RowPredictions, second: RowPredictions) -> Pair | str:
     """Return the predictions that two rows have for the same test graphs, or why there are none."""
     seeds = [seed for seed in first.runs if seed in second.runs]
     if not seeds:

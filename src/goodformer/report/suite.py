@@ -18,7 +18,7 @@ from goodformer.errors import check_name
 from goodformer.report import compare, paired
 from goodformer.report.compare import BUDGET, SCORES, Comparison, differences_note, preferred
 from goodformer.report.metrics import METRICS, over_seeds
-from goodformer.report.paired import Pair, Shelf
+from goodformer.report.paired import Pair, PredictionStore
 from goodformer.report.records import Mean, Record, mean_of
 from goodformer.report.rows import ALL, Row
 from goodformer.report.table import FAILED, NOT_RUN, Cell, Table, ranked
@@ -89,7 +89,7 @@ def report(
     failures: Mapping[str, str] | None = None,
     against: str | None = None,
     pairs: Sequence[tuple[str, str]] = (),
-    shelf: Shelf | None = None,
+    store: PredictionStore | None = None,
 ) -> dict[str, Any]:
     """Return the suite as plain values: OOD test on each data set and its mean, and paired differences.
 
@@ -100,7 +100,7 @@ def report(
         against: The row that all others are compared with, graph by graph. Of several, it is on each data set the one
             that is best on its OOD validation.
         pairs: Further pairs of rows to compare so.
-        shelf: Where predictions are kept; needed for such comparisons.
+        store: Where predictions are kept; needed for such comparisons.
     """
     opponents, reasons, rows = suite.first.opponents(against), failures or {}, []
     base = {title: preferred(some, opponents, found) for title, some in suite.data.items()} if opponents else {}
@@ -120,7 +120,7 @@ def report(
             }
         )
         if base:
-            rows[-1] |= _differences(suite, row, base, found, shelf) if opponents != [row] else {"difference": None}
+            rows[-1] |= _differences(suite, row, base, found, store) if opponents != [row] else {"difference": None}
     chosen = [(suite.first.row(first), suite.first.row(second)) for first, second in pairs]
     return {
         "suite": suite.name,
@@ -134,7 +134,7 @@ def report(
             {
                 "first": one.title,
                 "second": other.title,
-                **_differences(suite, one, dict.fromkeys(suite.data, other), found, shelf),
+                **_differences(suite, one, dict.fromkeys(suite.data, other), found, store),
             }
             for one, other in chosen
         ],
@@ -157,7 +157,7 @@ def _over(comparisons: Sequence[Comparison], row: Row, found: Mapping[str, Recor
 
 
 def _differences(
-    suite: Suite, first: Row, second: Mapping[str, Row], found: Mapping[str, Record], shelf: Shelf | None
+    suite: Suite, first: Row, second: Mapping[str, Row], found: Mapping[str, Record], store: PredictionStore | None
 ) -> dict[str, Any]:
     """Return the difference of a row to another on each data set and in the mean, with intervals, or why there is none.
 
@@ -166,11 +166,11 @@ def _differences(
         first: The row.
         second: The other row on each data set.
         found: Records of the runs by id.
-        shelf: Where predictions are kept.
+        store: Where predictions are kept.
     """
     parts: dict[str, list[Pair] | str] = {}
     for title, some in suite.data.items():
-        pairs = [paired.NOT_KEPT if shelf is None else _pair(one, first, second[title], found, shelf) for one in some]
+        pairs = [paired.NOT_KEPT if store is None else _pair(one, first, second[title], found, store) for one in some]
         reasons = [pair for pair in pairs if isinstance(pair, str)]
         parts[title] = reasons[0] if reasons else [pair for pair in pairs if not isinstance(pair, str)]
     whole = [part for part in parts.values() if not isinstance(part, str)]
@@ -188,8 +188,10 @@ def _differences(
     return {"difference": total, "differences": by_data}
 
 
-def _pair(comparison: Comparison, first: Row, second: Row, found: Mapping[str, Record], shelf: Shelf) -> Pair | str:
-    return paired.pair_up(*(comparison.held(row, found, shelf) for row in (first, second)))
+def _pair(
+    comparison: Comparison, first: Row, second: Row, found: Mapping[str, Record], store: PredictionStore
+) -> Pair | str:
+    return paired.pair_up(*(comparison.held(row, found, store) for row in (first, second)))
 
 
 def table(report: Mapping[str, Any]) -> Table:

@@ -19,7 +19,7 @@ from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
 from goodformer.pages.page import static as page_file
 from goodformer.serve.guard import App, Guard, Refused
-from goodformer.serve.jobs import Explanations, Prediction
+from goodformer.serve.jobs import Explanations, PredictionJob
 from goodformer.serve.limits import Limits
 from goodformer.serve.metrics import CONTENT_TYPE
 from goodformer.serve.rows import FORMS
@@ -94,7 +94,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         name, fitted = service.model(model)
         kind = request.headers.get("content-type", "")
         rows = service.rows(fitted, await request.body(), kind, form, smiles)
-        return _json(await service.answer(Prediction(name, fitted, rows, sets), request.receive))
+        return _json(await service.answer(PredictionJob(name, fitted, rows, sets), request.receive))
 
     @app.post("/explain", response_model=Explained, responses=PROBLEMS, openapi_extra=BODY)
     async def explain(

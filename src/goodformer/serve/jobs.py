@@ -131,7 +131,7 @@ class Job(ABC):
         return answer  # type: ignore[no-any-return]
 
 
-class Prediction(Job):
+class PredictionJob(Job):
     """Predictions."""
 
     size, together = 64, True

@@ -68,7 +68,7 @@ NEEDLESS = {
 
 
 @dataclass(frozen=True)
-class Trees:
+class ParseTrees:
     """Parsed sentences with word numbers instead of vectors, which need a thirtieth of the space.
 
     Attributes:
@@ -86,7 +86,7 @@ class Trees:
         return GraphSet({"x": x}, part.edge, part.graph, part.node_ptr, part.edge_ptr)
 
 
-def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
+def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> ParseTrees:
     """Return one graph per text: its tokens, joined by the dependency parse; from the cache if parsed before.
 
     Both directions of an edge are stored, ordered by source and target. If a text has several roots (several or broken
@@ -109,7 +109,7 @@ def parse(texts: Sequence[str], model: str = DEFAULT_MODEL) -> Trees:
         key = {"sentences": digest, "count": len(clean), "model": identity(model), "version": VERSION}
         stored = cached(key, build)
     table = stored.pop("table")
-    return Trees(GraphSet.from_tensors({name: value.long() for name, value in stored.items()}), table)
+    return ParseTrees(GraphSet.from_tensors({name: value.long() for name, value in stored.items()}), table)
 
 
 def find_model(name: str) -> Path:
