@@ -79,7 +79,10 @@ def equal(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
 
 
 WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
-    "five members, learnt weights and shifts (default)": (MEMBERS, learnt),
+    "Gaussian process, linear model and forest, learnt weights and shifts (default)": (FAST, learnt),
+    "the same, mean of log-odds with learnt shifts": (FAST, log_odds),
+    "the same and GOODFormer, learnt weights and shifts": ([NETWORK, *FAST], learnt),
+    "five members, learnt weights and shifts (`fit --networks`)": (MEMBERS, learnt),
     "five members, learnt weights": (MEMBERS, without_shifts),
     "five members, equal weights of kinds, nothing learnt": (MEMBERS, equal),
     "five members, mean of log-odds with learnt shifts": (MEMBERS, log_odds),
@@ -92,7 +95,6 @@ WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
     "six members with a Gaussian process, learnt weights and shifts": ([*MEMBERS, PROCESS], learnt),
     "six members with a Gaussian process, mean of log-odds": ([*MEMBERS, PROCESS], log_odds),
     "without forests, with a Gaussian process, learnt weights and shifts": ([*WITHOUT_FORESTS, PROCESS], learnt),
-    "Gaussian process, linear model and forest, learnt weights and shifts (`fit --fast`)": (FAST, learnt),
     **{f"`{name}` alone": ([name], equal) for name in NAMES},
 }
 
@@ -223,16 +225,18 @@ def few_table(found: Mapping[Shift, Mapping[str, Any]]) -> Table:
     """Return the mean test ROC-AUC over data sets if a combination learns from few validation molecules only."""
     titles = list(dict.fromkeys(shift.title for shift in found))
     rows = []
-    for way, combine in {
-        "mean of probabilities, learnt weights (default)": learnt,
-        "mean of log-odds": log_odds,
-    }.items():
+    for way, names, combine in (
+        ("default, mean of probabilities with learnt weights", FAST, learnt),
+        ("the same members, mean of log-odds", FAST, log_odds),
+        ("`fit --networks`, mean of probabilities with learnt weights", MEMBERS, learnt),
+        ("the same members, mean of log-odds", MEMBERS, log_odds),
+    ):
         cells = []
         for labels in (*FEW, None):
             values: dict[str, list[float]] = {title: [] for title in titles}
             for shift, known in found.items():
                 some = [slice(None) if labels is None else drawn(known["val/y"], labels, draw) for draw in range(DRAWS)]
-                values[shift.title] += [judged(known, MEMBERS, combine, places) for places in some]
+                values[shift.title] += [judged(known, names, combine, places) for places in some]
             cells.append(Cell.mean(100 * float(np.mean([np.mean(one) for one in values.values()]))))
         rows.append([Cell(way), *cells])
     heads = [*(f"{labels} validation molecules" for labels in FEW), "all"]

@@ -4,7 +4,7 @@
 
 The first part of the work is a comparison, which can be stopped and continued:
 
-    goodformer compare --suite rules --methods erm,gsat,forest,goodformer:molecules,blend:molecules \\
+    goodformer compare --suite rules --methods erm,gsat,forest,goodformer:molecules,blend:molecules,blend:fast \\
         --seeds 1 --budget compare --export results/rules.jsonl
 
 ERM has no edge scores of its own. If ``--runs`` holds its runs, they are scored here by integrated gradients, and the
@@ -29,7 +29,7 @@ from goodformer.report.suite import Suite
 from goodformer.report.table import NOT_RUN, Cell, Table, insert
 
 MARKER = "rules"
-ROWS = "erm,gsat,forest,goodformer:molecules,blend:molecules"
+ROWS = "erm,gsat,forest,goodformer:molecules,blend:molecules,blend:fast"
 BUDGET, SEEDS = "compare", 1
 GRADIENT = "gradient"
 METRICS = {"ood_test": "ROC-AUC", "edge_auc": "edge AUC", "node_auc": "node AUC"}

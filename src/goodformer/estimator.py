@@ -52,14 +52,16 @@ class GraphEstimator(BaseEstimator):
     scaffolds of molecules, sizes of other graphs.
 
     Args:
-        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of networks and methods on
-            fingerprints for molecules and GOODFormer for other graphs.
+        method: Name of a method, see ``goodformer methods``; ``auto`` is a blend of methods on fingerprints for
+            molecules and GOODFormer for other graphs.
         model: Name of a model; by default the one the method is published with.
         preset: Name of a preset of the method, by default one that suits the graphs; or a preset file, such as
             ``best.yaml`` of ``goodformer tune``, which also names method and model.
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
+        networks: Whether networks join the blend for molecules; by default if there are 500 training graphs or more
+            with measured values, or if settings, epochs or members are given.
         refit: Whether to fit the model again to all graphs in the end; calibration keeps the held-out graphs apart.
         retrain: Whether this includes networks; by default for at most 5,000 graphs with measured values.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
@@ -90,6 +92,7 @@ class GraphEstimator(BaseEstimator):
         settings: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         members: int | None = None,
+        networks: bool | None = None,
         refit: bool = True,
         retrain: bool | None = None,
         split: str = "auto",
@@ -103,7 +106,7 @@ class GraphEstimator(BaseEstimator):
     ) -> None:
         self.method, self.model, self.preset, self.settings = method, model, preset, settings
         self.epochs, self.members, self.refit, self.retrain = epochs, members, refit, retrain
-        self.split, self.validation = split, validation
+        self.networks, self.split, self.validation = networks, split, validation
         self.standardise, self.node_attributes, self.edge_attributes = standardise, node_attributes, edge_attributes
         self.random_state, self.device, self.verbose = random_state, device, verbose
 
@@ -146,7 +149,7 @@ class GraphEstimator(BaseEstimator):
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": benchmark.fingerprint}
-        recipe = Recipe(self.method, self.model, self.preset, overrides, seed, self.members)
+        recipe = Recipe(self.method, self.model, self.preset, overrides, seed, self.members, self.networks)
         config = configure_fit(benchmark, dataset, recipe)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)

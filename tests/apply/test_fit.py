@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from goodformer.apply.fit import coverage_note, enough_training
+from goodformer.apply.fit import ENOUGH_ROWS, Recipe, blend_preset, coverage_note, enough_training, wants_networks
 from goodformer.config.presets import configure
 
 TABLE = {"name": "good-motif"}
@@ -54,3 +57,22 @@ def test_intervals_that_hold_too_little_are_pointed_out(share: float, rows: int,
     report = {"coverage": covered, "counts": {"id_test": rows, "id_val": rows}, "split": "scaffold", "given": []}
     assert bool(coverage_note(report)) == warned
     assert not coverage_note({**report, "coverage": {**covered, "splits": {}}})
+
+
+@pytest.mark.parametrize(
+    ("measured", "rows", "recipe", "preset"),
+    [
+        (False, ENOUGH_ROWS, Recipe(), "fast"),
+        (True, ENOUGH_ROWS - 1, Recipe(), "fast-measured"),
+        (True, ENOUGH_ROWS, Recipe(), "measured"),
+        (True, ENOUGH_ROWS, Recipe(networks=False), "fast-measured"),
+        (False, 100, Recipe(networks=True), "molecules"),
+        (False, 100, Recipe(members=2), "molecules"),
+        (True, 100, Recipe(overrides=["training.epochs=2"]), "measured"),
+    ],
+)
+def test_networks_join_the_blend_for_many_measured_values_or_if_asked_for(
+    measured: bool, rows: int, recipe: Recipe, preset: str
+) -> None:
+    benchmark: Any = SimpleNamespace(task=SimpleNamespace(measured=measured), splits={"train": range(rows)})
+    assert blend_preset(benchmark, wants_networks(benchmark, recipe)) == preset

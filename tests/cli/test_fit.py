@@ -391,12 +391,14 @@ def test_a_blend_with_a_forest_predicts_and_explains_as_one(command: Command) ->
         ("size", ["gaussian-process", "linear", "forest:groups"]),
     ],
 )
-def test_a_fast_fit_has_no_network(target: str, members: list[str], command: Command) -> None:
+def test_small_tables_of_molecules_are_fitted_without_networks(
+    target: str, members: list[str], command: Command
+) -> None:
     write_table(Path("mine.csv"))
     rows = rows_of(Path("mine.csv"))
     lines = [f"{row['smiles']},{row['nitro']},{len(row['smiles']) + 0.5}" for row in rows]
     Path("mine.csv").write_text("\n".join(["smiles,nitro,size", *lines]) + "\n")
-    answer = command("fit", "mine.csv", "--target", target, "--fast", "--quiet", "-o", "model")
+    answer = command("fit", "mine.csv", "--target", target, "--quiet", "-o", "model")
     assert answer.code == 0, answer.err
     report = json.loads(Path("model/report.json").read_text())
     assert [member_name(one) for one in report["members"]] == members
@@ -405,10 +407,22 @@ def test_a_fast_fit_has_no_network(target: str, members: list[str], command: Com
     assert shown.json["fidelity"]["graphs"] == 2
 
 
-@pytest.mark.parametrize("words", [["--method", "erm"], ["--members", "3"], ["--preset", "paper"], ["--model", "gin"]])
-def test_a_fast_fit_chooses_the_methods_itself(words: list[str], command: Command) -> None:
-    answer = command("fit", "examples/nitro.csv", "--target", "nitro", "--fast", *words)
-    assert (answer.code, words[0] in answer.err) == (2, True)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--method", "erm"],
+        ["--preset", "paper"],
+        ["--model", "gin"],
+        ["--members", "3"],
+        ["--epochs", "2"],
+        ["--set", "training.epochs=2"],
+    ],
+)
+def test_no_networks_excludes_what_is_about_networks(words: list[str], command: Command) -> None:
+    write_table(Path("mine.csv"))
+    answer = command("fit", "mine.csv", "--target", "nitro", "--no-networks", *words)
+    assert answer.code == 2
+    assert "--no-networks" in answer.err
     assert len(said(answer)) == 1
 
 

@@ -7,11 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer import files
 from goodformer.apply.explanation import EDGES as SCORES
@@ -35,6 +34,9 @@ from goodformer.explain.explanation import edge_scores, measure_fidelity, plain
 from goodformer.explain.fidelity import Fidelity, joined_scores
 from goodformer.explain.subgraph import Size, Undirected
 from goodformer.fitted import FittedModel, Predictions
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 BLOCK = 256
 """Rows that are read, explained and written at a time."""

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer import files
 from goodformer.data import load_benchmark
@@ -25,6 +24,9 @@ from goodformer.explain.fidelity import CONTRIBUTES, DECIDES, NONE, Fidelity, is
 from goodformer.explain.subgraph import Size
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.spec import SPLITS
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 PICTURE, EDGES, SINGLE, AGREEMENT = "subgraphs", "edges.json", "graphs", "agreement.json"
 PICTURE_LIMIT = 12

@@ -49,9 +49,11 @@ from goodformer.uncertainty.training_rows import TRAINING
 
 AUTO, GOODFORMER = "auto", "goodformer"
 MOLECULES, MEASURED = "molecules", "measured"
-"""Presets of GOODFormer for molecules and for measured values."""
+"""Presets for molecules and for measured values, of GOODFormer and of blends that contain it."""
 FAST, FAST_MEASURED = "fast", "fast-measured"
 """Presets of blends without networks for classes and for measured values."""
+ENOUGH_ROWS = 500
+"""Training rows from which networks join the blend for measured values; on 240 they did harm (docs/tried.md)."""
 CHEMPROP = ("erm", "dmpnn")
 """Method and model of chemprop's network, which has a preset for molecules, too."""
 STEPS = 3000
@@ -134,7 +136,8 @@ class Recipe:
         overrides: ``part.setting=value``, for example ``training.epochs=5``.
         seed: Seed of the run.
         members: Runs with different seeds that predict together; by default one, or what a blend says.
-        fast: Whether to fit a blend without networks, instead of naming a method.
+        networks: Whether networks are members of the blend that ``auto`` means for molecules; None decides by the data,
+            see `wants_networks`.
     """
 
     method: str = AUTO
@@ -143,13 +146,7 @@ class Recipe:
     overrides: Sequence[str] = ()
     seed: int = 0
     members: int | None = None
-    fast: bool = False
-
-    def __post_init__(self) -> None:
-        named = {"method": self.method != AUTO, "model": self.model, "preset": self.preset, "members": self.members}
-        for option, given in named.items():
-            if self.fast and given not in (False, None):
-                raise InputError(f"--fast chooses the methods itself; leave out --{option}, or --fast.")
+    networks: bool | None = None
 
 
 def fit_file(
@@ -290,8 +287,13 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
             if wanted not in (None, AUTO, named):
                 raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
-    if recipe.fast:
-        method, preset = BLEND, FAST_MEASURED if benchmark.task.measured else FAST
+    if method == AUTO and model is None and preset is None and benchmark.features == MOLECULE:
+        method, preset = BLEND, blend_preset(benchmark, wants_networks(benchmark, recipe))
+    elif recipe.networks is not None:
+        raise InputError(
+            "networks can be chosen only where molecules are fitted without a named method, model or preset; leave out "
+            f"--{'' if recipe.networks else 'no-'}networks, or the others."
+        )
     method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset), overrides)
     if recipe.members is not None:
         method, overrides = with_members(method, recipe.members, overrides)
@@ -301,13 +303,33 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
     return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
 
 
+def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
+    """Return whether networks are members of the blend that molecules get.
+
+    For classes they make predictions neither better nor worse and take most of the time; for measured values they help
+    on large tables and harm on small ones (docs/tried.md). Epochs, members and settings are those of networks, so a
+    recipe that gives any of them has them, too.
+    """
+    given = bool(recipe.overrides) or recipe.members is not None
+    if recipe.networks is False and given:
+        raise InputError("--members, --epochs and --set are about networks; leave them out, or --no-networks.")
+    if recipe.networks is not None:
+        return recipe.networks
+    return given or (benchmark.task.measured and len(benchmark.splits["train"]) >= ENOUGH_ROWS)
+
+
+def blend_preset(benchmark: Benchmark, networks: bool) -> str:
+    """Return the preset of the blend that molecules get, with networks or without."""
+    if benchmark.task.measured:
+        return MEASURED if networks else FAST_MEASURED
+    return MOLECULES if networks else FAST
+
+
 def choose_method(
     benchmark: Benchmark, method: str, model: str | None, preset: str | None, overrides: Sequence[str] = ()
 ) -> tuple[str, str]:
-    """Return the method and the preset for a user's data where they are left open.
+    """Return the method and the preset where they are left open; ``auto`` is GOODFormer.
 
-    Molecules get a blend of networks and methods on fingerprints, because the best of them differs between data sets
-    (docs/tried.md); other graphs get GOODFormer, and so does a fit whose model or preset is named.
     GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; chemprop's network
     reads properties of atoms if the labels are classes of molecules.
 
@@ -320,7 +342,7 @@ def choose_method(
     """
     molecular = benchmark.features == MOLECULE
     if method == AUTO:
-        method = BLEND if molecular and model is None and preset is None else GOODFORMER
+        method = GOODFORMER
     if preset is None:
         of = split_overrides(overrides)[0].get("of", GOODFORMER) if method == BLEND else method
         ours = (of == GOODFORMER and model in (None, GOODFORMER)) or (of, model) == CHEMPROP

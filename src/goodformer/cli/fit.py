@@ -33,20 +33,21 @@ def command(
     standardise: options.Standardise = "none",
     task: options.TaskKind = "auto",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model.")] = Path("model"),
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast",
-            help="Fit random forests, linear models and a Gaussian process only: no networks, a fraction of the time.",
-        ),
-    ] = False,
     method: Annotated[
         str,
         typer.Option(
-            help="Method; see goodformer methods. auto is a blend of networks and methods on fingerprints for "
-            "molecules and GOODFormer for other graphs."
+            help="Method; see goodformer methods. auto is a blend of methods on fingerprints for molecules, and "
+            "GOODFormer for other graphs."
         ),
     ] = "auto",
+    networks: Annotated[
+        bool | None,
+        typer.Option(
+            "--networks/--no-networks",
+            help="Whether GOODFormer, and for measured values chemprop's network, joins that blend; slower. Default: "
+            "for at least 500 training rows with measured values.",
+        ),
+    ] = None,
     model: options.Model = None,
     preset: Annotated[
         str | None,
@@ -102,7 +103,7 @@ def command(
       goodformer fit graphs.jsonl --target label --split size -o mine
       goodformer fit bace.csv --target Class --members 3 -o bace
       goodformer fit solubility.csv --target logS -o logS
-      goodformer fit screen.csv --target active --fast -o screen
+      goodformer fit screen.csv --target active --networks -o screen
       goodformer fit train.csv --val val.csv --test test.csv --target active -o given
       goodformer predict bace new.csv -o answers.csv
       goodformer explain bace new.csv -o pictures
@@ -134,7 +135,7 @@ def command(
         report = fit_file(
             source,
             out,
-            Recipe(method, model, preset_file or preset, given, seed, members, fast),
+            Recipe(method, model, preset_file or preset, given, seed, members, networks),
             runs=runs,
             hardware=hardware,
             baseline=baseline,

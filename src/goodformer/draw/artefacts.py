@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet
 from goodformer.draw.palette import FOUND, FRAME, GREY, INK, PAPER, TRUE, VERMILION
 from goodformer.draw.subgraphs import REST, draw_edges, sketch
 from goodformer.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 COLOURS = {"goodformer:paper": VERMILION}
 NAMES = {"goodformer:paper": "GOODFormer (paper)"}

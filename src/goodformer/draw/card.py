@@ -9,7 +9,7 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -20,7 +20,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import imread
 from matplotlib.patches import Patch
-from torch_geometric.data import Data
 
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.cards import COUNTED, FEW, all_domains, class_values, domain_name, domains_of, shares_by_domain
@@ -32,6 +31,9 @@ from goodformer.draw.molecules import depict
 from goodformer.draw.palette import FRAME, GREY, INK, TRUE
 from goodformer.draw.subgraphs import sketch
 from goodformer.spec import SPLIT_NAMES
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Floats = npt.NDArray[np.float64]
 

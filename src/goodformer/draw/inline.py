@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.draw.subgraphs import sketch
 from goodformer.explain.subgraph import ScoredEdges, score_edges
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Points = Sequence[tuple[float, float]]
 

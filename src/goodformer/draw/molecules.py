@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from xml.etree import ElementTree as XML
 
 import torch
@@ -21,8 +21,6 @@ from rdkit.Chem import rdDepictor
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 from torch import Tensor
-from torch_geometric.data import Data
-from torch_geometric.utils import to_rdmol
 
 from goodformer import files
 from goodformer.data.molecule import CHIRALITY, labelled, rebuilt, restored
@@ -31,6 +29,9 @@ from goodformer.draw.canvas import shortened
 from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Size, score_edges, shades
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Colour = tuple[float, float, float]
 Molecule: TypeAlias = "str | bytes | Data"
@@ -308,10 +309,10 @@ def _rgb(scale: LinearSegmentedColormap, share: float) -> Colour:
 
 def _parsed(molecule: Molecule, edge_index: Tensor | None) -> Any:
     """Return the molecule whose bonds are the edges, if given; explicit hydrogens are atoms if the edges have them."""
-    if isinstance(molecule, Data):
-        return _rebuilt(molecule)
     if isinstance(molecule, bytes):
         return restored(molecule)
+    if not isinstance(molecule, str):
+        return _rebuilt(molecule)
     wanted = {frozenset(pair) for pair in ([] if edge_index is None else edge_index.T.tolist())}
     for remove_hydrogens in (True, False):
         settings: Any = Chem.SmilesParserParams()
@@ -334,6 +335,9 @@ def _rebuilt(graph: Data) -> Any:
 
     A molecule that violates RDKit's rules, such as carbon with five bonds, is drawn without wedges.
     """
+    from torch_geometric.data import Data  # takes two seconds
+    from torch_geometric.utils import to_rdmol
+
     flat = Data(graph.x.clone(), graph.edge_index, graph.edge_attr)
     flat.x[:, CHIRALITY] = 0  # PyG reads these codes differently
     with rdBase.BlockLogs():

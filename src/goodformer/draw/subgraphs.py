@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -18,12 +18,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.draw.canvas import draw
 from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Size, score_edges
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Array = NDArray[Any]
 

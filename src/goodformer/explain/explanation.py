@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from goodformer.data.graphs import GraphSet, check_several
 from goodformer.errors import InputError
-from goodformer.explain import posthoc
 from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
 from goodformer.explain.subgraph import Size, Undirected, score_edges, shades
 from goodformer.explain.symmetry import even_scores
 from goodformer.fitted import FittedModel, Predictions
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,8 @@ def edge_scores(
     own = model.edge_scores(ready) if known is None else known
     if own is not None:
         return even_scores(ready, own), "own"
+    from goodformer.explain import posthoc  # loads PyG, which takes two seconds
+
     return even_scores(ready, posthoc.edge_scores(model.method, ready, algorithm=algorithm)), "post-hoc"
 
 

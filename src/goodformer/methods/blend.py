@@ -84,8 +84,8 @@ class Blend(Method):
     """
 
     in_words = (
-        "Averages GOODFormer, random forests and linear models, and for measured values chemprop's network and a "
-        "Gaussian process, weighted on validation graphs; what `fit` uses for molecules."
+        "Averages a Gaussian process, a linear model and a random forest, or these and networks, weighted on "
+        "validation graphs; what `fit` uses for molecules."
     )
 
     tasks = ALL_TASKS

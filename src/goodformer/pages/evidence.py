@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch_geometric.data import Data
 
 from goodformer import files
 from goodformer.data.graphs import GraphSet
@@ -34,6 +33,9 @@ from goodformer.explain.explanation import explain, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import EVIDENCE, statistics
 from goodformer.spec import SPLIT_NAMES, SPLITS
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Array = npt.NDArray[Any]
 

@@ -84,7 +84,8 @@ MOLECULES = {
     "forest": "random forest",
     "linear": "logistic regression",
     "goodformer:molecules": "GOODFormer alone",
-    "blend:molecules": "`fit`",
+    "blend:molecules": "`fit --networks`",
+    "blend:fast": "`fit`",
 }
 """Rows of the suite of molecules that are columns of its table, and their headings; the last is the default of fit."""
 
