@@ -23,6 +23,7 @@ from goodformer.config.run import Hardware
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.memory import keep_freed_memory
 from goodformer.engine.processes import gather, run_processes
+from goodformer.engine.products import fast_products
 from goodformer.engine.progress import Progress, TensorBoard
 from goodformer.engine.seeds import set_seed
 from goodformer.engine.teacher import TAUGHT
@@ -55,7 +56,8 @@ def train_share(state: Training, hardware: Hardware) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     # Tensors arrive in memory that all processes share; weights and optimiser state must be this process's own.
     state.method, state.saved = copy.deepcopy((state.method, state.saved))
-    train_epochs(state, hardware)
+    with fast_products(hardware.threads):
+        train_epochs(state, hardware)
 
 
 def train_epochs(state: Training, hardware: Hardware) -> None:

@@ -18,6 +18,8 @@ import torch
 import goodformer
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
+from goodformer.engine.processor import processor
+from goodformer.engine.products import faster
 from goodformer.engine.selection import RULES, SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 
@@ -125,24 +127,18 @@ def _version(package: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Describe this machine without naming its owner; ``gpu`` is the graphics card, used or not."""
+    """Describe this machine without naming its owner.
+
+    ``gpu`` is the graphics card, used or not; ``products`` says that OpenBLAS multiplies matrices, see `fast_products`.
+    """
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
         "platform": f"{platform.system()} {platform.machine()}",
         "gpu": device,
+        **({"products": "OpenBLAS"} if faster() else {}),
     }
-
-
-def processor() -> str | None:
-    """Return the name of the processor, None if it is unknown."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or None
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or None
 
 
 def peak_memory_mb() -> float:

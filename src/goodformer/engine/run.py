@@ -13,6 +13,7 @@ from goodformer.engine import predictions
 from goodformer.engine.blend import complete_blend
 from goodformer.engine.evaluate import collect, logits_in_order, measure
 from goodformer.engine.processes import node_rank
+from goodformer.engine.products import fast_products
 from goodformer.engine.record import summarise
 from goodformer.engine.seeds import own_randomness, set_seed
 from goodformer.engine.store import BEST, CONFIG, EPOCHS, PREDICTED, SUMMARY, Run
@@ -58,9 +59,10 @@ def train(
         with own_randomness():
             _assist(run, config, hardware, benchmark)
         return run
-    with run.locked(), own_randomness():
+    hardware = hardware or Hardware()
+    with run.locked(), own_randomness(), fast_products(hardware.threads):
         if not run.finished:
-            _complete(run, config, hardware or Hardware(), benchmark, after_epoch)
+            _complete(run, config, hardware, benchmark, after_epoch)
     return run
 
 

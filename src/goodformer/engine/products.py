@@ -1,0 +1,102 @@
+"""Matrix products by numpy's OpenBLAS where it is faster than the library that torch uses.
+
+On the CPU, torch's wheels multiply with MKL, which leaves AVX-512 unused on AMD processors. The OpenBLAS of numpy's
+wheels uses it: there a product takes about half the time, and a training step two thirds (``python -m
+benchmarks.speed``). Both compute in the same precision, but need not agree in the last digit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from goodformer.engine.processor import processor
+
+FULL_WIDTH = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
+"""Names that OpenBLAS gives to its code for AVX-512."""
+TYPES = (torch.float, torch.double)
+
+
+@cache
+def faster() -> bool:
+    """Return whether numpy's OpenBLAS uses AVX-512 on an AMD processor."""
+    if "AMD" not in (processor() or ""):
+        return False
+    from threadpoolctl import threadpool_info
+
+    return any(
+        one["internal_api"] == "openblas" and one.get("architecture") in FULL_WIDTH and "numpy" in one["filepath"]
+        for one in threadpool_info()
+    )
+
+
+def fits(a: Tensor, b: Tensor) -> bool:
+    """Return whether `product` multiplies these; torch multiplies other types, and reports shapes that do not fit."""
+    return a.dtype in TYPES and a.dtype == b.dtype and a.dim() == b.dim() == 2 and a.shape[1] == b.shape[0]
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return a b, (M, K) and (K, N) -> (M, N), for dense tensors on the CPU."""
+    found = a.new_empty(a.shape[0], b.shape[1])
+    np.matmul(a.detach().numpy(), b.detach().numpy(), out=found.numpy())
+    return found
+
+
+class _Replacement:
+    """Kernels of torch's two operators for products of matrices, and the ones they stand for.
+
+    Attributes:
+        active: Whether there is one; torch's operators are those of the whole process.
+    """
+
+    active = False
+
+    def __init__(self) -> None:
+        self.usual = {name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in ("mm", "addmm")}
+        self.key = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+        self.library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns that operators are replaced
+            self.library.impl("mm", self.mm, "CPU")
+            self.library.impl("addmm", self.addmm, "CPU")
+
+    def mm(self, a: Tensor, b: Tensor) -> Any:
+        if not fits(a, b):
+            return self.usual["mm"].call_boxed(self.key, a, b)
+        return product(a, b)
+
+    def addmm(self, c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+        if not fits(a, b) or c.dtype != a.dtype or beta != 1 or alpha != 1:
+            return self.usual["addmm"].call_boxed(self.key, c, a, b, beta=beta, alpha=alpha)
+        return product(a, b).add_(c)
+
+    def undo(self) -> None:
+        self.library._destroy()
+
+
+@contextmanager
+def fast_products(threads: int = 1) -> Iterator[None]:
+    """Multiply matrices on the CPU by OpenBLAS inside the block, if that is faster; gradients, too.
+
+    Args:
+        threads: Threads that OpenBLAS uses inside the block.
+    """
+    if _Replacement.active or not faster():
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    _Replacement.active, replacement = True, _Replacement()
+    try:
+        with threadpool_limits(threads, "blas"):
+            yield
+    finally:
+        replacement.undo()
+        _Replacement.active = False
