@@ -60,8 +60,8 @@ class GraphEstimator(BaseEstimator):
         settings: Further settings, ``{"method.variance_weight": 0.1, "training.learning_rate": 1e-3}``.
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
-        networks: Whether networks join the blend for molecules; by default if there are 500 training graphs or more
-            with measured values, or if settings, epochs or members are given.
+        networks: Whether networks are part of the blend for molecules; by default from 2,000 training graphs, with
+            measured values from 500, or if settings, epochs or members are given.
         refit: Whether to fit the model again to all graphs in the end; calibration keeps the held-out graphs apart.
         retrain: Whether this includes networks; by default for at most 5,000 graphs with measured values.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from goodformer.apply.fit import ENOUGH_ROWS, Recipe, blend_preset, coverage_note, enough_training, wants_networks
+from goodformer.apply.fit import Recipe, coverage_note, enough_training, wants_networks
+from goodformer.config.members import MANY_CLASSES, MANY_VALUES, blend_preset
 from goodformer.config.presets import configure
 
 TABLE = {"name": "good-motif"}
@@ -62,17 +63,18 @@ def test_intervals_that_hold_too_little_are_pointed_out(share: float, rows: int,
 @pytest.mark.parametrize(
     ("measured", "rows", "recipe", "preset"),
     [
-        (False, ENOUGH_ROWS, Recipe(), "fast"),
-        (True, ENOUGH_ROWS - 1, Recipe(), "fast-measured"),
-        (True, ENOUGH_ROWS, Recipe(), "measured"),
-        (True, ENOUGH_ROWS, Recipe(networks=False), "fast-measured"),
+        (False, MANY_CLASSES - 1, Recipe(), "fast"),
+        (False, MANY_CLASSES, Recipe(), "molecules"),
+        (True, MANY_VALUES - 1, Recipe(), "fast-measured"),
+        (True, MANY_VALUES, Recipe(), "measured"),
+        (True, MANY_VALUES, Recipe(networks=False), "fast-measured"),
         (False, 100, Recipe(networks=True), "molecules"),
         (False, 100, Recipe(members=2), "molecules"),
         (True, 100, Recipe(overrides=["training.epochs=2"]), "measured"),
     ],
 )
-def test_networks_join_the_blend_for_many_measured_values_or_if_asked_for(
+def test_networks_are_part_of_the_blend_for_many_rows_or_if_asked_for(
     measured: bool, rows: int, recipe: Recipe, preset: str
 ) -> None:
     benchmark: Any = SimpleNamespace(task=SimpleNamespace(measured=measured), splits={"train": range(rows)})
-    assert blend_preset(benchmark, wants_networks(benchmark, recipe)) == preset
+    assert blend_preset(measured, wants_networks(benchmark, recipe)) == preset

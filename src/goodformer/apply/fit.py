@@ -16,7 +16,14 @@ from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
 from goodformer.apply.refit import check_refit, plan_refit, refitted
-from goodformer.config.members import split_overrides, with_members
+from goodformer.config.members import (
+    MEASURED,
+    MOLECULES,
+    blend_preset,
+    gains_from_networks,
+    split_overrides,
+    with_members,
+)
 from goodformer.config.presets import configure, fit_steps, presets
 from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_assignment
 from goodformer.config.search import is_preset_file, read_preset
@@ -48,12 +55,6 @@ from goodformer.uncertainty.intervals import LEVEL
 from goodformer.uncertainty.training_rows import TRAINING
 
 AUTO, GOODFORMER = "auto", "goodformer"
-MOLECULES, MEASURED = "molecules", "measured"
-"""Presets for molecules and for measured values, of GOODFormer and of blends that contain it."""
-FAST, FAST_MEASURED = "fast", "fast-measured"
-"""Presets of blends without networks for classes and for measured values."""
-ENOUGH_ROWS = 500
-"""Training rows from which networks join the blend for measured values; on 240 they did harm (docs/tried.md)."""
 CHEMPROP = ("erm", "dmpnn")
 """Method and model of chemprop's network, which has a preset for molecules, too."""
 STEPS = 3000
@@ -288,7 +289,7 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
                 raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
     if method == AUTO and model is None and preset is None and benchmark.features == MOLECULE:
-        method, preset = BLEND, blend_preset(benchmark, wants_networks(benchmark, recipe))
+        method, preset = BLEND, blend_preset(benchmark.task.measured, wants_networks(benchmark, recipe))
     elif recipe.networks is not None:
         raise InputError(
             "networks can be chosen only where molecules are fitted without a named method, model or preset; leave out "
@@ -306,23 +307,14 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
 def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
     """Return whether networks are members of the blend that molecules get.
 
-    For classes they make predictions neither better nor worse and take most of the time; for measured values they help
-    on large tables and harm on small ones (docs/tried.md). Epochs, members and settings are those of networks, so a
-    recipe that gives any of them has them, too.
+    Epochs, members and settings are those of networks, so a recipe that gives any of them has networks.
     """
     given = bool(recipe.overrides) or recipe.members is not None
     if recipe.networks is False and given:
         raise InputError("--members, --epochs and --set are about networks; leave them out, or --no-networks.")
     if recipe.networks is not None:
         return recipe.networks
-    return given or (benchmark.task.measured and len(benchmark.splits["train"]) >= ENOUGH_ROWS)
-
-
-def blend_preset(benchmark: Benchmark, networks: bool) -> str:
-    """Return the preset of the blend that molecules get, with networks or without."""
-    if benchmark.task.measured:
-        return MEASURED if networks else FAST_MEASURED
-    return MOLECULES if networks else FAST
+    return given or gains_from_networks(benchmark.task.measured, len(benchmark.splits["train"]))
 
 
 def choose_method(

@@ -44,8 +44,8 @@ def command(
         bool | None,
         typer.Option(
             "--networks/--no-networks",
-            help="Whether GOODFormer, and for measured values chemprop's network, joins that blend; slower. Default: "
-            "for at least 500 training rows with measured values.",
+            help="Whether GOODFormer, and for measured values chemprop's network, is part of that blend; slower. "
+            "Default: from 2,000 training rows, with measured values from 500.",
         ),
     ] = None,
     model: options.Model = None,

@@ -13,6 +13,30 @@ from goodformer.methods.members import BLEND, read_settings, write_settings
 SEEDS = 100
 """Seeds of one blend: member k of a blend with seed s has the seed 100 s + k, so no two seeds share one."""
 
+MOLECULES, MEASURED = "molecules", "measured"
+"""Presets for molecules and for measured values, of GOODFormer and of blends that contain it."""
+FAST, FAST_MEASURED = "fast", "fast-measured"
+"""Presets of blends without networks for classes and for measured values."""
+MANY_CLASSES, MANY_VALUES = 2000, 500
+"""Training rows from which networks join the blend for classes and for measured values (docs/tried.md)."""
+
+
+def gains_from_networks(measured: bool, rows: int) -> bool:
+    """Return whether networks are part of the default blend for molecules.
+
+    Args:
+        measured: Whether values are predicted instead of classes.
+        rows: Training rows.
+    """
+    return rows >= (MANY_VALUES if measured else MANY_CLASSES)
+
+
+def blend_preset(measured: bool, networks: bool) -> str:
+    """Return the preset of the blend for molecules, with networks or without."""
+    if measured:
+        return MEASURED if networks else FAST_MEASURED
+    return MOLECULES if networks else FAST
+
 
 def blend_of(config: RunConfig, preset: str | None = None, **settings: Any) -> RunConfig:
     """Return the blend whose members are runs like the given one.

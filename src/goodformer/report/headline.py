@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from goodformer import files
+from goodformer.config.members import FAST, MOLECULES, blend_preset, gains_from_networks
 from goodformer.data.benchmarks.sizes import generated_sizes
+from goodformer.methods.members import BLEND
 from goodformer.report import paired, suite
 from goodformer.report.artefacts import (
     CONCEPT,
@@ -27,7 +29,7 @@ from goodformer.report.artefacts import (
     SPURIOUS,
     compared,
 )
-from goodformer.report.compare import Comparison
+from goodformer.report.compare import Comparison, preferred
 from goodformer.report.metrics import METRICS
 from goodformer.report.paired import PredictionStore
 from goodformer.report.paper import read_numbers
@@ -80,14 +82,15 @@ RIVALS = {
 """Rows of comparisons that are columns of the table of real data, and their headings."""
 
 
-MOLECULES = {
+BASELINES = ("forest", "linear")
+ROWS = {
     "forest": "random forest",
     "linear": "logistic regression",
     "goodformer:molecules": "GOODFormer alone",
-    "blend:molecules": "`fit --networks`",
-    "blend:fast": "`fit`",
+    f"{BLEND}:{MOLECULES}": "`fit --networks`",
+    f"{BLEND}:{FAST}": "`fit --no-networks`",
 }
-"""Rows of the suite of molecules that are columns of its table, and their headings; the last is the default of fit."""
+"""Rows of the suite of molecules that are columns of its table, and their headings."""
 
 
 def tables(sources: Sequence[Path]) -> list[Table]:
@@ -189,20 +192,32 @@ def real_table(sources: Sequence[Path]) -> Table:
 
 
 def molecule_table(sources: Sequence[Path]) -> Table:
-    """Return OOD test on the suite of molecules: the baselines, GOODFormer alone and what `fit` uses."""
-    planned = suite.plan("molecules", ",".join(MOLECULES), SEEDS, FULL)
+    """Return OOD test on the suite of molecules: the baselines, GOODFormer alone and what `fit` can use.
+
+    The last columns compare what `fit` chooses by the number of training rows with the better baseline.
+    """
+    planned, found = suite.plan("molecules", ",".join(ROWS), SEEDS, FULL), records_by_id(sources)
     store = PredictionStore(Path("runs"), sources)
-    made = suite.report(planned, records_by_id(sources), against="forest,linear", store=store)
-    found = {row["row"]: row for row in made["rows"]}
-    ours = found[next(reversed(MOLECULES))]
+    own = {row["row"]: row for row in suite.report(planned, found)["rows"]}
+    chosen = {title: planned.first.row(default_blend(some, found)) for title, some in planned.data.items()}
+    baselines = [planned.first.row(name) for name in BASELINES]
+    better = {title: preferred(some, baselines, found) for title, some in planned.data.items()}
+    gaps = suite.differences(planned, chosen, better, found, store)
     rows = []
-    for title in (None, *made["data"]):
-        gap = ours["difference"] if title is None else ours.get("differences", {}).get(title)
-        better = ABSENT if title is None else MOLECULES[made["preferred"][title]]
-        cells = [suite.score(found[name], title) for name in MOLECULES]
-        rows.append([Cell(title or "mean"), *cells, Cell(better), paired.cell(gap, SEEDS)])
-    heads = [*MOLECULES.values(), "better baseline on OOD validation", "`fit` minus that baseline"]
+    for title in (None, *planned.data):
+        gap = gaps["difference"] if title is None else gaps["differences"][title]
+        names = [ROWS[some[title].name] if title else ABSENT for some in (chosen, better)]
+        cells = [suite.score(own[name], title) for name in ROWS]
+        rows.append([Cell(title or "mean"), *cells, *map(Cell, names), paired.cell(gap, SEEDS)])
+    heads = [*ROWS.values(), "default", "better baseline on OOD validation", "default minus that baseline"]
     return Table(["OOD test ROC-AUC, %", *heads], rows)
+
+
+def default_blend(comparisons: Sequence[Comparison], found: Mapping[str, Record]) -> str:
+    """Return the row that `fit` uses by default for classes of molecules with so many training graphs."""
+    ids = [one.ids[BASELINES[0], seed] for one in comparisons for seed in one.seeds]
+    sizes = [found[one]["train_graphs"] for one in ids if one in found]
+    return f"{BLEND}:{blend_preset(False, gains_from_networks(False, max(sizes, default=0)))}"
 
 
 def _mean(name: str, records: Sequence[Record]) -> Cell:

@@ -120,8 +120,9 @@ def report(
             }
         )
         if base:
-            rows[-1] |= _differences(suite, row, base, found, store) if opponents != [row] else {"difference": None}
-    chosen = [(suite.first.row(first), suite.first.row(second)) for first, second in pairs]
+            own = dict.fromkeys(suite.data, row)
+            rows[-1] |= differences(suite, own, base, found, store) if opponents != [row] else {"difference": None}
+    chosen = [[suite.first.row(name) for name in names] for names in pairs]
     return {
         "suite": suite.name,
         "data": {title: [one.settings for one in some] for title, some in suite.data.items()},
@@ -134,7 +135,7 @@ def report(
             {
                 "first": one.title,
                 "second": other.title,
-                **_differences(suite, one, dict.fromkeys(suite.data, other), found, store),
+                **differences(suite, dict.fromkeys(suite.data, one), dict.fromkeys(suite.data, other), found, store),
             }
             for one, other in chosen
         ],
@@ -156,21 +157,26 @@ def _over(comparisons: Sequence[Comparison], row: Row, found: Mapping[str, Recor
     return {"ood_test": mean.to_dict() if mean.known else None, "runs": known, "wanted": wanted}
 
 
-def _differences(
-    suite: Suite, first: Row, second: Mapping[str, Row], found: Mapping[str, Record], store: PredictionStore | None
+def differences(
+    suite: Suite,
+    first: Mapping[str, Row],
+    second: Mapping[str, Row],
+    found: Mapping[str, Record],
+    store: PredictionStore | None,
 ) -> dict[str, Any]:
     """Return the difference of a row to another on each data set and in the mean, with intervals, or why there is none.
 
     Args:
         suite: The data sets.
-        first: The row.
+        first: The row on each data set.
         second: The other row on each data set.
         found: Records of the runs by id.
         store: Where predictions are kept.
     """
     parts: dict[str, list[Pair] | str] = {}
     for title, some in suite.data.items():
-        pairs = [paired.NOT_KEPT if store is None else _pair(one, first, second[title], found, store) for one in some]
+        rows = first[title], second[title]
+        pairs = [paired.NOT_KEPT if store is None else _pair(one, *rows, found, store) for one in some]
         reasons = [pair for pair in pairs if isinstance(pair, str)]
         parts[title] = reasons[0] if reasons else [pair for pair in pairs if not isinstance(pair, str)]
     whole = [part for part in parts.values() if not isinstance(part, str)]
@@ -182,7 +188,7 @@ def _differences(
     by_data: dict[str, Any] = {
         title: part if isinstance(part, str) else next(made).to_dict() for title, part in parts.items()
     }
-    by_data |= {title: None for title, row in second.items() if row == first}  # a row and itself
+    by_data |= {title: None for title, row in second.items() if row == first[title]}  # a row and itself
     left = len(parts) - len(whole)
     total: Any = mean.to_dict() if not left else f"{counted(left, 'data set')} {paired.NOT_KEPT}"
     return {"difference": total, "differences": by_data}
