@@ -23,6 +23,15 @@ COMPETITORS: dict[str, tuple[str, str]] = {
 }
 """Title and largest cost of an epoch relative to ERM of the paper's methods on GNNs."""
 
+MULTIPLIED: dict[str, tuple[str, str]] = {
+    "ERM on GIN": ("erm", "gin"),
+    "GSAT on GIN": ("gsat", "gin"),
+    "GIL on GIN": ("gil", "gin"),
+    "GraphGPS": ("erm", "gps"),
+    "GOODFormer": ("goodformer", "goodformer"),
+}
+"""Methods and models whose steps are timed with products of OpenBLAS and of torch."""
+
 ROWS: dict[str, tuple[str, str]] = {
     "step_over_matmul": ("training step / its matrix products alone", "<= 1.5"),
     "train_over_graphgps": ("training time, GOODFormer / GraphGPS of equal depth and width", "<= 1.35"),
@@ -58,8 +67,13 @@ ROWS: dict[str, tuple[str, str]] = {
 
 
 def write(record: Record, page: Path) -> bool:
-    """Put the table of a record between the markers ``bench`` or ``buckets`` of a page; return whether it changed."""
-    return insert(page, "buckets" if "dataset" in record else "bench", table(record))
+    """Put the table of a record between the markers of its kind on a page; return whether it changed."""
+    return insert(page, _kind(record), table(record))
+
+
+def _kind(record: Record) -> str:
+    """Return ``buckets``, ``products`` or ``bench``."""
+    return "buckets" if "dataset" in record else "products" if "products" in record else "bench"
 
 
 def table(record: Record) -> str:
@@ -70,7 +84,8 @@ def table(record: Record) -> str:
         f"{place['processor']}, {place['platform']}; Python {used['python']}, torch {used['torch']}. Later commits may "
         "differ."
     )
-    return f"{origin}\n\n{buckets_table(record) if 'dataset' in record else speed_table(record)}"
+    made = {"buckets": buckets_table, "products": products_table, "bench": speed_table}[_kind(record)](record)
+    return f"{origin}\n\n{made}"
 
 
 def speed_table(record: Record) -> str:
@@ -100,6 +115,15 @@ def buckets_table(record: Record) -> str:
     sizes = [f"{found['graphs']:,}", str(found["median_nodes"]), str(found["largest_nodes"])]
     steps = [f"{found['step_padded']:.2f}", f"{found['step_buckets']:.2f}", f"{found['padded_over_buckets']:.1f}"]
     return Table.of(head, [[name, *sizes, *steps]]).markdown()
+
+
+def products_table(record: Record) -> str:
+    """Return the table that compares matrix products of OpenBLAS with those of torch."""
+    found, rows = record["figures"], []
+    for title in MULTIPLIED:
+        alone, replaced = (found[f"{title}/{name}"] for name in ("torch", "openblas"))
+        rows.append([title, f"{alone:.1f}", f"{replaced:.1f}", f"{replaced / alone:.2f}"])
+    return Table.of(["training step on GOOD-Motif", "torch, ms", "OpenBLAS, ms", "ratio"], rows).markdown()
 
 
 def number(value: float) -> str:

@@ -5,6 +5,7 @@ Run from the root of the repository:
   python -m benchmarks.speed --quick
   python -m benchmarks.speed -o benchmarks/latest.json --page docs/benchmarks.md
   python -m benchmarks.speed --buckets drugood -o benchmarks/buckets.json --page docs/training.md
+  python -m benchmarks.speed --products -o benchmarks/products.json --page docs/training.md
   python -m benchmarks.speed --from benchmarks/latest.json --page docs/benchmarks.md
 
 Two pieces of work that are compared take turns (one step of the first, one step of the second, and so on), and their
@@ -49,6 +50,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.memory import keep_freed_memory
+from goodformer.engine.products import fast_products, faster
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.errors import InputError
@@ -396,6 +398,29 @@ def bucket_gain(dataset: Mapping[str, Any], graphs: int = 3000, every: int = 6) 
     return {**sizes, "step_padded": padded, "step_buckets": buckets, "padded_over_buckets": padded / buckets}
 
 
+def product_gain(scale: Scale) -> dict[str, float]:
+    """Time training steps with matrix products of OpenBLAS and of torch in turns, in processor milliseconds."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    if not faster():
+        raise InputError("OpenBLAS is not faster than torch on this processor, or OPENBLAS_CORETYPE turns it off.")
+    bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
+    found: dict[str, float] = {}
+    for title, (name, model) in page.MULTIPLIED.items():
+        method = fresh(bench, BASIS, name, model).method.float()
+        size = configure(BASIS, name, model).training.batch_size
+        ready = bench.with_encodings(method.encodings).splits["train"]
+        step = trainer(method, _batches(ready, size, 8), epoch=1)
+
+        def quick(step: Callable[[], None] = step) -> None:
+            with fast_products():
+                step()
+
+        alone, replaced = interleaved(scale.rounds, step, quick)
+        found |= {f"{title}/torch": 1000 * alone, f"{title}/openblas": 1000 * replaced}
+    return found
+
+
 def memory_ratio(scale: Scale) -> dict[str, float]:
     """Compare the peak memory that a training step adds at batch 512 and at batch 64, each in its own process."""
     small, large = (step_memory(size) for size in (64, 512))
@@ -448,6 +473,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller data")
     parser.add_argument("--buckets", metavar="DATASET", help="only compare buckets with padding to the largest graph")
+    parser.add_argument("--products", action="store_true", help="only compare OpenBLAS with the products of torch")
     parser.add_argument("--from", dest="source", type=Path, help="read this record instead of measuring")
     parser.add_argument("-o", "--out", type=Path, help="write the record to this JSON file")
     parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
@@ -460,6 +486,9 @@ def main(words: Sequence[str] | None = None) -> int:
             if given.buckets:
                 about["dataset"] = {"name": given.buckets}
                 found = bucket_gain(about["dataset"], 600 if given.quick else 3000)
+            elif given.products:
+                about["products"] = True
+                found = product_gain(QUICK if given.quick else FULL)
             else:
                 found = measure(QUICK if given.quick else FULL)
             record = {

@@ -79,7 +79,7 @@ def equal(kinds: Sequence[str], logits: Tensor, y: Tensor) -> Combination:
 
 
 WAYS: Mapping[str, tuple[Sequence[str], Combine]] = {
-    "Gaussian process, linear model and forest, learnt weights and shifts (default)": (FAST, learnt),
+    "Gaussian process, linear model and forest, learnt weights and shifts (`fit --no-networks`)": (FAST, learnt),
     "the same, mean of log-odds with learnt shifts": (FAST, log_odds),
     "the same and GOODFormer, learnt weights and shifts": ([NETWORK, *FAST], learnt),
     "five members, learnt weights and shifts (`fit --networks`)": (MEMBERS, learnt),
@@ -226,7 +226,7 @@ def few_table(found: Mapping[Shift, Mapping[str, Any]]) -> Table:
     titles = list(dict.fromkeys(shift.title for shift in found))
     rows = []
     for way, names, combine in (
-        ("default, mean of probabilities with learnt weights", FAST, learnt),
+        ("`fit --no-networks`, mean of probabilities with learnt weights", FAST, learnt),
         ("the same members, mean of log-odds", FAST, log_odds),
         ("`fit --networks`, mean of probabilities with learnt weights", MEMBERS, learnt),
         ("the same members, mean of log-odds", MEMBERS, log_odds),

@@ -165,7 +165,9 @@ def test_numbers_have_the_digits_a_reader_needs() -> None:
     assert [page.number(value) for value in (1597.1, 393.46, 44.45, 0.0564)] == ["1,597", "393", "44.5", "0.0564"]
 
 
-@pytest.mark.parametrize(("record", "docs"), [("latest", "benchmarks"), ("buckets", "training")])
+@pytest.mark.parametrize(
+    ("record", "docs"), [("latest", "benchmarks"), ("buckets", "training"), ("products", "training")]
+)
 def test_the_script_rebuilds_the_pages_of_the_docs(
     record: str, docs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

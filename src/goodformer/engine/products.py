@@ -1,8 +1,8 @@
 """Matrix products by numpy's OpenBLAS where it is faster than the library that torch uses.
 
-On the CPU, torch's wheels multiply with MKL, which leaves AVX-512 unused on AMD processors. The OpenBLAS of numpy's
-wheels uses it: there a product takes about half the time, and a training step two thirds (``python -m
-benchmarks.speed``). Both compute in the same precision, but need not agree in the last digit.
+On the CPU, torch's wheels multiply with MKL. On AMD processors with AVX-512 this takes about twice as long as the
+OpenBLAS in numpy's wheels, with which a training step takes two thirds of the time (``python -m benchmarks.speed
+--products``). Both compute in the same precision, but need not agree in the last digit.
 """
 
 from __future__ import annotations

@@ -215,6 +215,12 @@ def welch(ours: Mean, theirs: Mean) -> Interval:
     return Interval(gap, gap - half, gap + half)
 
 
+def products_of(record: Record) -> str | None:
+    """Return what multiplied the matrices of a run, None for torch's own; times of different ones do not compare."""
+    found: str | None = (record.get("machine") or {}).get("products")
+    return found
+
+
 def clock_of(records: Iterable[Record]) -> str:
     """Return the entry that holds the cost of an epoch: CPU seconds if all records have them, else wall-clock seconds.
 
