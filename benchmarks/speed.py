@@ -50,7 +50,7 @@ from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import FEATURES, featurise
 from goodformer.engine.batches import EpochBatches
 from goodformer.engine.memory import keep_freed_memory
-from goodformer.engine.products import fast_products, faster
+from goodformer.engine.products import fast_products, openblas_is_faster
 from goodformer.engine.record import machine, source_commit, versions
 from goodformer.engine.weights import ModelFile
 from goodformer.errors import InputError
@@ -402,7 +402,7 @@ def product_gain(scale: Scale) -> dict[str, float]:
     """Time training steps with matrix products of OpenBLAS and of torch in turns, in processor milliseconds."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    if not faster():
+    if not openblas_is_faster():
         raise InputError("OpenBLAS is not faster than torch on this processor, or OPENBLAS_CORETYPE turns it off.")
     bench = load_benchmark("good-motif", domain="basis", graphs=scale.graphs)
     found: dict[str, float] = {}

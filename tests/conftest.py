@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import signal
 from collections.abc import Iterator
@@ -11,11 +12,22 @@ from typing import Any
 import pytest
 
 from goodformer.data import Benchmark, load_benchmark
+from goodformer.engine import products
 from goodformer.engine.run import train
 from goodformer.engine.store import Run
 from tests.engine.tiny import QUIET, tiny_config
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def products_of_torch() -> Iterator[None]:
+    """Multiply matrices by torch, so that tests compare equal bits; tests of OpenBLAS choose it themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "openblas_is_faster", lambda: False)
+        if platform.machine() in ("x86_64", "AMD64"):
+            patch.setenv("OPENBLAS_CORETYPE", "Haswell")  # for child processes
+        yield
 
 
 def pytest_configure() -> None:

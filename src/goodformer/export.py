@@ -127,12 +127,17 @@ def export_folder(model: FittedModel, folder: str | Path, with_counts: bool = Fa
     """
     place = Path(folder)
     if model.keeps_graphs and not with_counts:
-        blend = len(model.method.members) > 1
-        other = "--set 'method.others=[linear,forest:groups,erm on dmpnn]'" if blend else "--method forest"
-        raise InputError(f"{COUNTS_KEPT}; fit the model with {other}, or share them with --with-counts.")
+        raise InputError(f"{COUNTS_KEPT}; fit the model with {_without_counts(model)}, or share it with --with-counts.")
     if place.exists():
         raise InputError(f"{place} exists; name a new folder, so that it holds no row of any data.")
     return model.without_data().save(place)
+
+
+def _without_counts(model: FittedModel) -> str:
+    """Return options of `fit` for a model like this one that keeps no counts of training graphs."""
+    if len(model.method.members) == 1:
+        return "--method forest"
+    return "--set 'method.others=[linear,forest:groups,erm on dmpnn]'" if model.task.measured else "--networks"
 
 
 def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from goodformer.engine import products
-from goodformer.engine.products import fast_products
+from goodformer.engine import products, record
+from goodformer.engine.products import fast_products, openblas_is_faster
+from goodformer.engine.run import train
+from goodformer.engine.store import Run
+from tests.engine.tiny import QUIET, tiny_config
 
 
 @pytest.fixture
@@ -20,8 +28,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         shapes.append((*a.shape, b.shape[1]))
         return usual(a, b)
 
-    monkeypatch.setattr(products, "faster", lambda: True)
+    monkeypatch.setattr(products, "openblas_is_faster", lambda: True)
     monkeypatch.setattr(products, "product", product)
+    monkeypatch.setattr(products, "SMALLEST", 0)
+    monkeypatch.setattr(record, "openblas_is_faster", lambda: True)
     return shapes
 
 
@@ -89,7 +99,7 @@ def test_torch_multiplies_again_after_the_block_also_if_it_fails(counted: list[t
 def test_nothing_changes_where_it_is_not_faster(
     counted: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(products, "faster", lambda: False)
+    monkeypatch.setattr(products, "openblas_is_faster", lambda: False)
     with fast_products():
         torch.ones(2, 2) @ torch.ones(2, 2)
     assert not counted
@@ -110,4 +120,64 @@ def test_only_amd_processors_with_full_width_products_gain(
     info = [{"internal_api": "openblas", "architecture": code, "filepath": "numpy.libs/libscipy_openblas64_.so"}]
     monkeypatch.setattr(products, "processor", lambda: name)
     monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: info)
-    assert products.faster.__wrapped__() == expected
+    assert openblas_is_faster.__wrapped__() == expected
+
+
+def test_small_products_are_left_to_torch(counted: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "SMALLEST", 1000)
+    with fast_products():
+        for size in (9, 10):
+            torch.ones(size, size) @ torch.ones(size, size)
+    assert counted == [(10, 10, 10)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinities_are_no_errors(counted: list[tuple[int, ...]]) -> None:
+    a = torch.full((2, 2), 3e38)
+    with fast_products():
+        assert (a @ a).isinf().all()
+        assert (a @ a @ torch.zeros(2, 2)).isnan().all()
+    assert len(counted) == 3
+
+
+def test_the_replacement_lasts_until_the_last_thread_leaves(counted: list[tuple[int, ...]]) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with fast_products():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(10)
+    with fast_products():
+        torch.ones(3, 3) @ torch.ones(3, 3)
+    torch.ones(3, 3) @ torch.ones(3, 3)  # the other thread is still inside
+    leave.set()
+    thread.join()
+    torch.ones(3, 3) @ torch.ones(3, 3)
+    assert len(counted) == 2
+
+
+def tiny_run(folder: Path, epochs: int | None = None) -> Run:
+    def stop(done: Sequence[object]) -> None:
+        if len(done) == epochs:
+            raise KeyboardInterrupt
+
+    return train(tiny_config(), folder, QUIET, after_epoch=stop)
+
+
+def test_training_multiplies_by_openblas_and_resumes_bit_for_bit(
+    tmp_path: Path, counted: list[tuple[int, ...]]
+) -> None:
+    whole = tiny_run(tmp_path / "whole")
+    assert counted
+    assert whole.summary is not None
+    assert whole.summary["machine"]["products"] == "OpenBLAS"
+    with pytest.raises(KeyboardInterrupt):
+        tiny_run(tmp_path / "stopped", 1)
+    again = tiny_run(tmp_path / "stopped")
+    weights = [load_file(run.folder / "last" / "weights.safetensors") for run in (whole, again)]
+    assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+    assert [one["loss"] for one in again.epochs] == [one["loss"] for one in whole.epochs]

@@ -70,7 +70,7 @@ LEAST_AVERAGE = 10
 """Smallest number of steps over which weights are averaged."""
 CHANCE = 0.01
 """Probability below which too few values inside intervals are no accident."""
-PURPOSES = {"id_val": "calibration", "val": "choosing the epoch"}
+PURPOSES = {"id_val": "calibration", "val": "choosing the epoch or combining members"}
 """Splits that a fit needs, and what for."""
 REPORT, SPLIT, UNREADABLE = "report.json", "split.json", "unreadable.csv"
 WRITTEN = frozenset((MODEL, WEIGHTS, *DERIVED, TRAINING, REPORT, SPLIT, UNREADABLE, CARD, EVIDENCE, PAGE))
@@ -206,7 +206,8 @@ def fit_file(
         warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
             ignored = ignored_epochs(config.method["name"], recipe.overrides)
-            for sentence in filter(None, (replaced, *warned, ignored, before.reuse_note)):
+            notes = (replaced, *warned, ignored, network_note(benchmark, recipe, config), before.reuse_note)
+            for sentence in filter(None, notes):
                 warn(sentence)
         if watch and not before.finished:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
@@ -219,46 +220,12 @@ def fit_file(
         places = places_of(table.split, collection, labels.y)
         known = torch.cat([places[split] for split in plan.splits]).sort().values
         final.remember(collection.subset(known), labels.y).save(new)
-        summary = run.summary or {}
-        copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
-        copied += ["members"] if "members" in summary else []
-        problems = table.rows.problems()
-        report: dict[str, Any] = {
-            "file": table.path.name,
-            "files": [list(one) for one in table.split.files],
-            "rows": collection.count,
-            "graphs": len(collection.graphs),
-            "unreadable": len(problems),
-            "problems": problems[:LISTED],
-            "targets": list(labels.targets),
-            "classes": dict(labels.classes),
-            "standardise": source.standardise,
-            "conflicts": len(conflicts := table.conflicts),
-            "conflicting": conflicts[:LISTED],
-            "split": table.split.by,
-            "given": list(table.split.given),
-            "counts": table.split.counts(),
-            "distance": distance_report(table.split, collection, labels.y),
-            "task": labels.task.kind,
-            "scale": list(benchmark.task.scale),
-            "coverage": interval_coverage(fitted, benchmark),
-            **{name: summary.get(name) for name in copied},
-            "run": run.folder.name,
-            "refitted": final.file.about.get("refitted", 0),
-            "retrained": final.file.about.get("retrained", False),
-            "baseline": baselines,
-            "calibration": calibration_on_test(fitted, run),
-            "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
-        }
-        report["notes"] = [
-            *warned,
-            *notes_on(final, source.path),
-            *filter(None, (coverage_note(report), verdict(report))),
-        ]
+        report = fit_report(table, benchmark, fitted, final, run, baselines)
+        report["notes"] = [*warned, *notes_on(final, source.path), *report["notes"]]
         files.write_json(new / REPORT, report)
         files.write_text(new / CARD, card(report))
         replace(table.split, keys=row_keys(collection)).save(new / SPLIT)
-        if problems:
+        if problems := table.rows.problems():
             with RowWriter(new / UNREADABLE, list(problems[0])) as writer:
                 writer.write({name: [problem[name] for problem in problems] for name in problems[0]})
     made: str | None = None
@@ -269,6 +236,58 @@ def fit_file(
         others = {name: member_run(run, row["run"]) for name, row in (baselines or {"rows": {}})["rows"].items()}
         made, failed = attempted(lambda: fit_page(folder, fitted, table, benchmark.splits, report, run, others))
     return {**report, "notes": [*report["notes"], *failed], "folder": str(out), "page": made}
+
+
+def fit_report(
+    table: LabelledFile,
+    benchmark: Benchmark,
+    fitted: FittedModel,
+    final: FittedModel,
+    run: Run,
+    baselines: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what `REPORT` says of a fit: the data, the split, the model and its metrics.
+
+    Args:
+        table: The data.
+        benchmark: The same data as a benchmark.
+        fitted: The model of the run, whose metrics are reported.
+        final: The model that is saved, perhaps fitted again to all rows.
+        run: The run.
+        baselines: What `goodformer.apply.baseline.fit_baselines` found.
+    """
+    collection, labels, problems, conflicts = table.collection, table.labels, table.rows.problems(), table.conflicts
+    summary = run.summary or {}
+    copied = ["method", "model", "metric", "selection", "selected_epoch", "epochs", "splits", "seed", "commit"]
+    copied += ["members"] if "members" in summary else []
+    report: dict[str, Any] = {
+        "file": table.path.name,
+        "files": [list(one) for one in table.split.files],
+        "rows": collection.count,
+        "graphs": len(collection.graphs),
+        "unreadable": len(problems),
+        "problems": problems[:LISTED],
+        "targets": list(labels.targets),
+        "classes": dict(labels.classes),
+        "standardise": fitted.standardise,
+        "conflicts": len(conflicts),
+        "conflicting": conflicts[:LISTED],
+        "split": table.split.by,
+        "given": list(table.split.given),
+        "counts": table.split.counts(),
+        "distance": distance_report(table.split, collection, labels.y),
+        "task": labels.task.kind,
+        "scale": list(benchmark.task.scale),
+        "coverage": interval_coverage(fitted, benchmark),
+        **{name: summary.get(name) for name in copied},
+        "run": run.folder.name,
+        "refitted": final.file.about.get("refitted", 0),
+        "retrained": final.file.about.get("retrained", False),
+        "baseline": baselines,
+        "calibration": calibration_on_test(fitted, run),
+        "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
+    }
+    return {**report, "notes": list(filter(None, (coverage_note(report), verdict(report))))}
 
 
 def _run_of(folder: Path) -> str | None:
@@ -288,12 +307,15 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
             if wanted not in (None, AUTO, named):
                 raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
-    if method == AUTO and model is None and preset is None and benchmark.features == MOLECULE:
-        method, preset = BLEND, blend_preset(benchmark.task.measured, wants_networks(benchmark, recipe))
+    chosen = method != AUTO or model is not None or preset is not None
+    if not chosen and benchmark.features == MOLECULE:
+        method, networks = BLEND, wants_networks(benchmark, recipe)
+        if not {"method.of", "preset"} & {line.partition("=")[0].strip() for line in overrides}:
+            preset = blend_preset(benchmark.task.measured, networks)
     elif recipe.networks is not None:
         raise InputError(
-            "networks can be chosen only where molecules are fitted without a named method, model or preset; leave out "
-            f"--{'' if recipe.networks else 'no-'}networks, or the others."
+            "networks can be left out or included only where fit chooses the methods, for molecules without a named "
+            f"method, model or preset; leave out --{'' if recipe.networks else 'no-'}networks, or the others."
         )
     method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset), overrides)
     if recipe.members is not None:
@@ -307,14 +329,33 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
 def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
     """Return whether networks are members of the blend that molecules get.
 
-    Epochs, members and settings are those of networks, so a recipe that gives any of them has networks.
+    A recipe with several members or with settings of networks has networks.
     """
-    given = bool(recipe.overrides) or recipe.members is not None
-    if recipe.networks is False and given:
-        raise InputError("--members, --epochs and --set are about networks; leave them out, or --no-networks.")
+    about = network_settings(recipe)
+    if recipe.networks is False and about:
+        raise InputError(
+            f"{about[0]} is a setting of networks, but networks are left out; remove it, or leave out --no-networks."
+        )
     if recipe.networks is not None:
         return recipe.networks
-    return given or gains_from_networks(benchmark.task.measured, len(benchmark.splits["train"]))
+    return bool(about) or gains_from_networks(benchmark.task.measured, len(benchmark.splits["train"]))
+
+
+def network_settings(recipe: Recipe) -> list[str]:
+    """Return what a recipe says of networks: ``members``, and names of settings other than those of any blend."""
+    names = [line.partition("=")[0].strip() for line in recipe.overrides]
+    about = [name for name in names if name.partition(".")[0] in ("training", "model", "method")]
+    several = recipe.members is not None and recipe.members > 1
+    return [*(["members"] if several else []), *(name for name in about if name not in ("method.shift", "method.mean"))]
+
+
+def network_note(benchmark: Benchmark, recipe: Recipe, config: RunConfig) -> str:
+    """Return a sentence if networks are part of a fit only because the recipe has settings of networks."""
+    measured, rows = benchmark.task.measured, len(benchmark.splits["train"])
+    free = recipe.networks is None and config.preset == blend_preset(measured, True)
+    if not free or not (about := network_settings(recipe)) or gains_from_networks(measured, rows):
+        return ""
+    return f"networks are included because {about[0]} is a setting of networks; the default for {rows} rows has none."
 
 
 def choose_method(

@@ -98,7 +98,8 @@ def refitted(
             watch(f"training networks again on all {rows} ...")
         networks = retrained(fitted, run, config, every, where)
     if watch and plan.quick:
-        watch(f"fitting every member except networks again to all {rows} ...")
+        whole = plan.networks or all(member.at_once for member in fitted.method.members)
+        watch(f"fitting {'the model' if whole else 'every member except networks'} again to all {rows} ...")
     return fitted.refitted(every.splits["train"], config.seed, where.threads, networks)
 
 

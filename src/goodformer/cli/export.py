@@ -51,8 +51,8 @@ def command(
     probabilities or measured values. Domain scores and explanations are not part of the file. Needs goodformer[onnx].
 
     A folder to share predicts and explains like the model. It holds no row of the training data, so it cannot name the
-    nearest training rows and, for molecules, has no domain score. A Gaussian process, a member of blends for measured
-    values, compares with training graphs, so its weights hold the counts of their substructures: such a folder is
+    nearest training rows and, for molecules, has no domain score. A Gaussian process, a member of most default
+    models, compares with training graphs, so its weights hold the counts of their substructures: such a folder is
     written only --with-counts. An ONNX file holds them, too.
     """
     if form is Form.folder and out is None:

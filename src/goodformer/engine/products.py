@@ -1,12 +1,13 @@
 """Matrix products by numpy's OpenBLAS where it is faster than the library that torch uses.
 
-On the CPU, torch's wheels multiply with MKL. On AMD processors with AVX-512 this takes about twice as long as the
-OpenBLAS in numpy's wheels, with which a training step takes two thirds of the time (``python -m benchmarks.speed
---products``). Both compute in the same precision, but need not agree in the last digit.
+On the CPU, torch's wheels multiply with MKL, which is slow on AMD processors with AVX-512. With the OpenBLAS in numpy's
+wheels a training step takes two thirds of the time there (``python -m benchmarks.speed --products``). Both compute in
+the same precision, but need not agree in the last digit.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +23,12 @@ from goodformer.engine.processor import processor
 FULL_WIDTH = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
 """Names that OpenBLAS gives to its code for AVX-512."""
 TYPES = (torch.float, torch.double)
+SMALLEST = 1 << 15
+"""Multiplications of a product below which a call of numpy costs more than it saves."""
 
 
 @cache
-def faster() -> bool:
+def openblas_is_faster() -> bool:
     """Return whether numpy's OpenBLAS uses AVX-512 on an AMD processor."""
     if "AMD" not in (processor() or ""):
         return False
@@ -37,26 +40,23 @@ def faster() -> bool:
     )
 
 
-def fits(a: Tensor, b: Tensor) -> bool:
-    """Return whether `product` multiplies these; torch multiplies other types, and reports shapes that do not fit."""
-    return a.dtype in TYPES and a.dtype == b.dtype and a.dim() == b.dim() == 2 and a.shape[1] == b.shape[0]
+def suits(a: Tensor, b: Tensor) -> bool:
+    """Return whether `product` is to multiply these; torch also has the words for shapes that do not match."""
+    if a.dtype not in TYPES or a.dtype != b.dtype or not a.dim() == b.dim() == 2 or a.shape[1] != b.shape[0]:
+        return False
+    return a.numel() * b.shape[1] >= SMALLEST
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return a b, (M, K) and (K, N) -> (M, N), for dense tensors on the CPU."""
     found = a.new_empty(a.shape[0], b.shape[1])
-    np.matmul(a.detach().numpy(), b.detach().numpy(), out=found.numpy())
+    with np.errstate(all="ignore"):  # as torch, which leaves infinities to who reads the result
+        np.matmul(a.detach().numpy(), b.detach().numpy(), out=found.numpy())
     return found
 
 
 class _Replacement:
-    """Kernels of torch's two operators for products of matrices, and the ones they stand for.
-
-    Attributes:
-        active: Whether there is one; torch's operators are those of the whole process.
-    """
-
-    active = False
+    """Kernels of torch's two operators for products of matrices, and the ones they stand for."""
 
     def __init__(self) -> None:
         self.usual = {name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in ("mm", "addmm")}
@@ -68,12 +68,12 @@ class _Replacement:
             self.library.impl("addmm", self.addmm, "CPU")
 
     def mm(self, a: Tensor, b: Tensor) -> Any:
-        if not fits(a, b):
+        if not suits(a, b):
             return self.usual["mm"].call_boxed(self.key, a, b)
         return product(a, b)
 
     def addmm(self, c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
-        if not fits(a, b) or c.dtype != a.dtype or beta != 1 or alpha != 1:
+        if not suits(a, b) or c.dtype != a.dtype or beta != 1 or alpha != 1:
             return self.usual["addmm"].call_boxed(self.key, c, a, b, beta=beta, alpha=alpha)
         return product(a, b).add_(c)
 
@@ -81,22 +81,46 @@ class _Replacement:
         self.library._destroy()
 
 
+class _Shared:
+    """The replacement of this process, which has one set of operators, and how many blocks use it."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.replacement: _Replacement | None = None
+
+    def enter(self) -> None:
+        with self.lock:
+            self.users += 1
+            self.replacement = self.replacement or _Replacement()
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users and self.replacement is not None:
+                self.replacement.undo()
+                self.replacement = None
+
+
+_shared = _Shared()
+
+
 @contextmanager
 def fast_products(threads: int = 1) -> Iterator[None]:
     """Multiply matrices on the CPU by OpenBLAS inside the block, if that is faster; gradients, too.
 
+    Other threads of the process multiply in the same way until the last block ends.
+
     Args:
         threads: Threads that OpenBLAS uses inside the block.
     """
-    if _Replacement.active or not faster():
+    if not openblas_is_faster():
         yield
         return
     from threadpoolctl import threadpool_limits
 
-    _Replacement.active, replacement = True, _Replacement()
+    _shared.enter()
     try:
         with threadpool_limits(threads, "blas"):
             yield
     finally:
-        replacement.undo()
-        _Replacement.active = False
+        _shared.leave()

@@ -19,7 +19,7 @@ import goodformer
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.engine.processor import processor
-from goodformer.engine.products import faster
+from goodformer.engine.products import openblas_is_faster
 from goodformer.engine.selection import RULES, SUMMARY_NAMES, select_epoch
 from goodformer.spec import SPLITS
 
@@ -137,7 +137,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "platform": f"{platform.system()} {platform.machine()}",
         "gpu": device,
-        **({"products": "OpenBLAS"} if faster() else {}),
+        **({"products": "OpenBLAS"} if openblas_is_faster() else {}),
     }
 
 

@@ -21,7 +21,7 @@ from goodformer.report import paired
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
 from goodformer.report.paired import PredictionStore, RowPredictions
 from goodformer.report.paper import is_whole_table
-from goodformer.report.records import Record, clock_of, mean_of, products_of
+from goodformer.report.records import Record, clock_of, mean_of, relative_cost
 from goodformer.report.rows import ALL, BASELINE, Row
 from goodformer.report.rows import row as named_row
 from goodformer.report.rows import rows as named_rows
@@ -166,7 +166,6 @@ def report(
     """
     clock, rows = clock_of(found.values()), []
     baseline = [found[one] for (name, _), one in comparison.ids.items() if name == BASELINE and one in found]
-    timed = products_of(baseline[0]) if baseline else None
     for row in comparison.rows:
         ids = {seed: comparison.ids[row.name, seed] for seed in comparison.seeds}
         done = {seed: found[one] for seed, one in ids.items() if one in found}
@@ -187,18 +186,14 @@ def report(
                 "given": given(config, done.values()),
                 "failed": {str(seed): failures[one] for seed, one in ids.items() if failures and one in failures},
                 **{name: mean.to_dict() if mean.known else None for name, mean in means.items()},
-                "seconds_per_epoch": mean_of(
-                    record.get(clock) for record in done.values() if products_of(record) == timed
-                ).mean,
+                "seconds_per_epoch": mean_of(record.get(clock) for record in done.values()).mean,
+                "cost": relative_cost(done.values(), baseline, clock),
                 "paper": {
                     name: None if (pair := published[name]) is None else {"mean": pair[0], "std": pair[1]}
                     for name in ("ood_test", "precision_at_10")
                 },
             }
         )
-    unit = next((row["seconds_per_epoch"] for row in rows if row["row"] == BASELINE), None)
-    for one in rows:
-        one["cost"] = one["seconds_per_epoch"] / unit if one["seconds_per_epoch"] and unit else None
     opponents = comparison.opponents(against)
     base = preferred([comparison], opponents, found) if opponents else None
     for row, one in zip(comparison.rows, rows, strict=True):

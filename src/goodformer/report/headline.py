@@ -14,7 +14,7 @@ from typing import Any
 from goodformer import files
 from goodformer.config.members import FAST, MOLECULES, blend_preset, gains_from_networks
 from goodformer.data.benchmarks.sizes import generated_sizes
-from goodformer.methods.members import BLEND
+from goodformer.errors import InputError
 from goodformer.report import paired, suite
 from goodformer.report.artefacts import (
     CONCEPT,
@@ -83,12 +83,12 @@ RIVALS = {
 
 
 BASELINES = ("forest", "linear")
-ROWS = {
+MOLECULE_ROWS = {
     "forest": "random forest",
     "linear": "logistic regression",
     "goodformer:molecules": "GOODFormer alone",
-    f"{BLEND}:{MOLECULES}": "`fit --networks`",
-    f"{BLEND}:{FAST}": "`fit --no-networks`",
+    f"blend:{MOLECULES}": "`fit --networks`",
+    f"blend:{FAST}": "`fit --no-networks`",
 }
 """Rows of the suite of molecules that are columns of its table, and their headings."""
 
@@ -196,7 +196,7 @@ def molecule_table(sources: Sequence[Path]) -> Table:
 
     The last columns compare what `fit` chooses by the number of training rows with the better baseline.
     """
-    planned, found = suite.plan("molecules", ",".join(ROWS), SEEDS, FULL), records_by_id(sources)
+    planned, found = suite.plan("molecules", ",".join(MOLECULE_ROWS), SEEDS, FULL), records_by_id(sources)
     store = PredictionStore(Path("runs"), sources)
     own = {row["row"]: row for row in suite.report(planned, found)["rows"]}
     chosen = {title: planned.first.row(default_blend(some, found)) for title, some in planned.data.items()}
@@ -206,18 +206,23 @@ def molecule_table(sources: Sequence[Path]) -> Table:
     rows = []
     for title in (None, *planned.data):
         gap = gaps["difference"] if title is None else gaps["differences"][title]
-        names = [ROWS[some[title].name] if title else ABSENT for some in (chosen, better)]
-        cells = [suite.score(own[name], title) for name in ROWS]
+        names = [MOLECULE_ROWS[some[title].name] if title else ABSENT for some in (chosen, better)]
+        cells = [suite.score(own[name], title) for name in MOLECULE_ROWS]
         rows.append([Cell(title or "mean"), *cells, *map(Cell, names), paired.cell(gap, SEEDS)])
-    heads = [*ROWS.values(), "default", "better baseline on OOD validation", "default minus that baseline"]
+    heads = [*MOLECULE_ROWS.values(), "default", "better baseline on OOD validation", "default minus that baseline"]
     return Table(["OOD test ROC-AUC, %", *heads], rows)
 
 
 def default_blend(comparisons: Sequence[Comparison], found: Mapping[str, Record]) -> str:
-    """Return the row that `fit` uses by default for classes of molecules with so many training graphs."""
-    ids = [one.ids[BASELINES[0], seed] for one in comparisons for seed in one.seeds]
-    sizes = [found[one]["train_graphs"] for one in ids if one in found]
-    return f"{BLEND}:{blend_preset(False, gains_from_networks(False, max(sizes, default=0)))}"
+    """Return the row that `fit` uses by default for classes of molecules with so many training graphs as were recorded.
+
+    Raises:
+        InputError: No run is recorded.
+    """
+    sizes = [found[one]["train_graphs"] for some in comparisons for one in some.ids.values() if one in found]
+    if not sizes:
+        raise InputError(f"no run on {comparisons[0].settings['name']} is recorded; run the comparison first.")
+    return f"blend:{blend_preset(False, gains_from_networks(False, max(sizes)))}"
 
 
 def _mean(name: str, records: Sequence[Record]) -> Cell:

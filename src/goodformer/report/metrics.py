@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from goodformer.report import paper
-from goodformer.report.records import INFERENCE, Mean, Record, mean_of
+from goodformer.report.records import INFERENCE, Mean, Record, library_of, mean_of
 from goodformer.report.table import Cell
 from goodformer.spec import SPLIT_NAMES, percent
 
@@ -107,7 +107,11 @@ METRICS = {
     "node_auc": Metric("node AUC", lambda record: record.get("node_auc"), digits=3),
     "training": Metric(
         "training, s",
-        lambda record: _scaled(record.get("processor_seconds_per_epoch"), record.get("train_graphs"), TRAINING_GRAPHS),
+        lambda record: (
+            _scaled(record.get("processor_seconds_per_epoch"), record.get("train_graphs"), TRAINING_GRAPHS)
+            if library_of(record) == "torch"  # times of the others do not compare
+            else None
+        ),
         partial(_published_seconds, "training"),
         digits=1,
         ranked=False,

@@ -215,9 +215,28 @@ def welch(ours: Mean, theirs: Mean) -> Interval:
     return Interval(gap, gap - half, gap + half)
 
 
-def products_of(record: Record) -> str | None:
-    """Return what multiplied the matrices of a run, None for torch's own; times of different ones do not compare."""
-    found: str | None = (record.get("machine") or {}).get("products")
+def relative_cost(records: Iterable[Record], baseline: Iterable[Record], clock: str) -> float | None:
+    """Return the mean time of some runs as a multiple of the baseline's; None if they cannot be compared.
+
+    Runs whose matrices different libraries multiplied are compared apart (`goodformer.engine.products`).
+    """
+    mine, theirs = _by_library(records, clock), _by_library(baseline, clock)
+    ratios = [statistics.fmean(mine[name]) / statistics.fmean(theirs[name]) for name in mine if name in theirs]
+    return statistics.fmean(ratios) if ratios else None
+
+
+def library_of(record: Record) -> str:
+    """Return the library that multiplied the matrices of a run: torch's own, or OpenBLAS on some processors."""
+    named: str | None = (record.get("machine") or {}).get("products")
+    return named if named and record.get("device") == "cpu" else "torch"
+
+
+def _by_library(records: Iterable[Record], clock: str) -> dict[str, list[float]]:
+    """Return the positive times of runs, by library."""
+    found: dict[str, list[float]] = {}
+    for record in records:
+        if seconds := record.get(clock):
+            found.setdefault(library_of(record), []).append(seconds)
     return found
 
 
