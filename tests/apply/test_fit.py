@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from goodformer.apply.fit import Recipe, coverage_note, enough_training, wants_networks
+from goodformer.apply.fit import Recipe, configure_fit, coverage_note, enough_training, network_note, wants_networks
 from goodformer.config.members import MANY_CLASSES, MANY_VALUES, blend_preset
-from goodformer.config.presets import configure
+from goodformer.config.presets import configure, member_configs, member_name
+from goodformer.config.run import RunConfig
+from goodformer.errors import InputError
+from goodformer.transforms.environments import MOLECULE
 
 TABLE = {"name": "good-motif"}
 
@@ -76,5 +79,84 @@ def test_intervals_that_hold_too_little_are_pointed_out(share: float, rows: int,
 def test_networks_are_part_of_the_blend_for_many_rows_or_if_asked_for(
     measured: bool, rows: int, recipe: Recipe, preset: str
 ) -> None:
-    benchmark: Any = SimpleNamespace(task=SimpleNamespace(measured=measured), splits={"train": range(rows)})
+    benchmark = table_of(rows, measured)
     assert blend_preset(measured, wants_networks(benchmark, recipe)) == preset
+
+
+def table_of(rows: int, measured: bool = False, features: str | None = MOLECULE) -> Any:
+    """What a fit asks of a benchmark before it trains."""
+    return SimpleNamespace(
+        task=SimpleNamespace(measured=measured), splits={"train": range(rows)}, features=features, name="table"
+    )
+
+
+def configured(recipe: Recipe, features: str | None = MOLECULE) -> RunConfig:
+    return configure_fit(table_of(100, features=features), TABLE, recipe)
+
+
+def members(config: RunConfig) -> list[str]:
+    return [
+        member_name({"method": one.method["name"], "model": one.model["name"], "preset": one.preset})
+        for one in member_configs(config)
+    ]
+
+
+def test_another_first_member_may_be_named() -> None:
+    config = configured(Recipe(overrides=["method.of=erm"]))
+    assert members(config)[0] == "erm"
+    assert config.preset == "default"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "method", "model", "preset"),
+    [
+        (Recipe("forest:shared"), "forest", None, "shared"),
+        (Recipe("blend:fast"), "blend", None, "fast"),
+        (Recipe("erm on dmpnn"), "erm", "dmpnn", "molecules"),
+        (Recipe(preset="fast"), "blend", None, "fast"),
+        (Recipe(preset="paper"), "goodformer", None, "paper"),
+        (Recipe(preset="molecules"), "goodformer", None, "molecules"),
+    ],
+)
+def test_methods_may_be_named_as_rows_of_tables(recipe: Recipe, method: str, model: str | None, preset: str) -> None:
+    config = configured(recipe)
+    assert (config.method["name"], config.preset) == (method, preset)
+    assert model in (None, config.model["name"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "features", "words"),
+    [
+        (Recipe("forest:shared", preset="default"), MOLECULE, "names a preset already"),
+        (Recipe("erm on dmpnn", model="gin"), MOLECULE, "names a model already"),
+        (Recipe(networks=True), None, "these are other graphs"),
+        (Recipe("erm", networks=False), MOLECULE, "name no method, model or preset"),
+        (
+            Recipe(networks=False, overrides=["training.epochs=3"]),
+            MOLECULE,
+            "training.epochs is a setting of networks",
+        ),
+        (Recipe("blend:fast", overrides=["method.of=dir"]), MOLECULE, "are of gaussian-process, not of dir"),
+    ],
+)
+def test_choices_that_exclude_each_other(recipe: Recipe, features: str | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        configured(recipe, features)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "rows", "cause"),
+    [
+        (Recipe(overrides=["training.sampling=balanced"]), 100, "training.sampling"),
+        (Recipe(members=3), 100, "members"),
+        (Recipe(members=1), 100, ""),
+        (Recipe(overrides=["method.shift=false"]), 100, ""),
+        (Recipe(members=3), MANY_CLASSES, ""),
+        (Recipe(members=3, networks=True), 100, ""),
+        (Recipe("erm", members=3), 100, ""),
+    ],
+)
+def test_a_note_says_what_brought_networks(recipe: Recipe, rows: int, cause: str) -> None:
+    benchmark = table_of(rows)
+    note = network_note(benchmark, recipe, configure_fit(benchmark, TABLE, recipe))
+    assert note.startswith(f"networks are included because {cause} is a setting") if cause else not note

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from goodformer.apply.baseline import verdict
@@ -58,31 +59,43 @@ def test_measured_values_also_get_a_gaussian_process(command: Command) -> None:
     assert head[-3:] == list(rmse)
 
 
-def report(own: float | None, other: float | None, metric: str = "rocauc") -> dict[str, Any]:
-    splits = {"val": {metric: other}}
-    baseline = {"best": "forest", "rows": {"forest": {"splits": splits}}}
+def report(own: float, other: float, low: float | None, high: float | None, metric: str = "rocauc") -> dict[str, Any]:
+    difference = {"value": own - other, "low": low, "high": high}
+    rows = {"forest": {"splits": {"val": {metric: other}}}}
     return {
         "metric": metric,
-        "counts": {"val": 40},
         "method": "erm",
         "splits": {"val": {metric: own}},
-        "baseline": baseline,
+        "baseline": {"best": "forest", "rows": rows, "difference": difference},
         "split": "size",
         "given": [],
-    }  # fmt: skip
+    }
 
 
 def test_a_lower_error_is_better() -> None:
-    assert "RMSE 0.700 against 0.900" in verdict(report(0.9, 0.7, "rmse"))
-    assert verdict(report(0.7, 0.9, "rmse")) == ""
+    assert "RMSE 0.700 against 0.900" in verdict(report(0.9, 0.7, 0.1, 0.3, "rmse"))
+    assert verdict(report(0.7, 0.9, -0.3, -0.1, "rmse")) == ""
 
 
-def test_only_a_better_baseline_is_worth_a_sentence() -> None:
-    sentence = verdict(report(0.8421, 0.8809))
-    assert all(word in sentence for word in ("0.842", "0.881", "40 rows", "erm", "--method forest"))
-    for own, other in ((0.9, 0.8), (0.8, 0.8), (None, 0.8), (0.8, None)):
-        assert verdict(report(own, other)) == ""
-    assert verdict({**report(0.1, 0.9), "baseline": None}) == ""
+def test_only_a_baseline_that_is_better_beyond_chance_is_worth_a_sentence() -> None:
+    sentence = verdict(report(0.8421, 0.8809, -0.0601, -0.0123))
+    assert all(word in sentence for word in ("0.842", "0.881", "-0.060 to -0.012", "erm", "--method forest"))
+    for low, high in ((-0.06, 0.01), (-0.06, 0.0), (0.01, 0.05), (None, None)):
+        assert verdict(report(0.8421, 0.8809, low, high)) == ""
+    assert verdict({**report(0.1, 0.9, -0.9, -0.7), "baseline": None}) == ""
+
+
+def test_the_difference_has_an_interval_of_paired_resamples(command: Command) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"C{'C' * n}{'O' * k},{n + 2 * k + rng.normal(0, 0.1):.3f}" for n in range(60) for k in range(3)]
+    Path("size.csv").write_text("\n".join(["smiles,size", *rows]))
+    words = ["fit", "size.csv", "--target", "size", "--split", "random", "--no-report", "-o", "model"]
+    found = command(*words, "--method", "forest", "--json").json
+    splits = [one["splits"]["val"]["rmse"] for one in (found, found["baseline"]["rows"][found["baseline"]["best"]])]
+    gap = found["baseline"]["difference"]
+    assert gap["value"] == pytest.approx(splits[0] - splits[1], abs=1e-4)
+    assert gap["low"] < gap["value"] < gap["high"]
+    assert bool(verdict(found)) == (gap["low"] > 0)
 
 
 def test_a_number_of_epochs_that_has_no_effect_is_noted(command: Command) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from goodformer.config.presets import configure
 from goodformer.data import load_benchmark
+from goodformer.errors import InputError
 from goodformer.report import headline, reproduce
 from goodformer.report.artefacts import ERM_ALIKE, REDUCED, compared
 from tests.report.test_reproduce import ROOT, made
@@ -113,3 +114,15 @@ def test_a_metric_that_no_record_has_is_absent(tmp_path: Path) -> None:
     assert cells["OOD test accuracy, %: GOODFormer (ours)"] == "50.00 (1 of 3 seeds)"
     assert cells["Precision@10: GOODFormer (ours)"] == "-"
     assert not controls.rows
+
+
+@pytest.mark.parametrize(("graphs", "row"), [(1999, "blend:fast"), (2000, "blend:molecules")])
+def test_the_default_is_what_fit_chooses_for_so_many_graphs(graphs: int, row: str) -> None:
+    plan = compared({"name": "good-hiv", "domain": "size"}, "forest,linear", REDUCED, 2)
+    assert headline.default_blend([plan], {plan.ids["linear", 1]: {"train_graphs": graphs}}) == row
+
+
+def test_without_records_the_default_is_not_guessed() -> None:
+    plan = compared({"name": "good-hiv", "domain": "size"}, "forest,linear", REDUCED, 1)
+    with pytest.raises(InputError, match="good-hiv"):
+        headline.default_blend([plan], {})

@@ -19,6 +19,7 @@ from goodformer.report.records import (
     mean_of,
     read_records,
     records_by_id,
+    relative_cost,
     timed_records,
     welch,
 )
@@ -153,3 +154,25 @@ def test_equal_runs_have_an_interval_without_width() -> None:
     assert not welch(same, mean_of([1.0, 1.0])).undecided
     with pytest.raises(ValueError, match="two values"):
         welch(same, mean_of([1.0]))
+
+
+def timed(seconds: float | None, library: str | None = None, device: str = "cpu") -> dict[str, Any]:
+    return {"seconds_per_epoch": seconds, "device": device, "machine": {"products": library}}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "ratio"),
+    [
+        ([timed(6.0), timed(2.0)], [timed(2.0)], 2.0),
+        ([timed(3.0), timed(8.0, "OpenBLAS")], [timed(1.0), timed(4.0, "OpenBLAS")], 2.5),
+        ([timed(3.0), timed(8.0, "OpenBLAS")], [timed(1.0)], 3.0),
+        ([timed(3.0)], [timed(1.0, "OpenBLAS")], None),
+        ([timed(3.0, "OpenBLAS", "cuda")], [timed(1.0, None, "cuda")], 3.0),
+        ([timed(None)], [timed(1.0)], None),
+        ([{"seconds_per_epoch": 4.0, "device": "cpu"}], [timed(1.0)], 4.0),
+    ],
+)
+def test_times_are_compared_by_the_library_that_multiplied_matrices(
+    ours: list[dict[str, Any]], theirs: list[dict[str, Any]], ratio: float | None
+) -> None:
+    assert relative_cost(ours, theirs, "seconds_per_epoch") == (None if ratio is None else pytest.approx(ratio))

@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from goodformer.config.presets import configure, member_name
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
-from goodformer.data.readers.values import counted
 from goodformer.engine.blend import member_run
+from goodformer.engine.bootstrap import interval, metrics
+from goodformer.engine.predictions import read
 from goodformer.engine.run import train
-from goodformer.engine.store import Run
-from goodformer.spec import METRIC_NAMES, split_names, worth
+from goodformer.engine.store import PREDICTED, Run
+from goodformer.spec import METRIC_NAMES, Task, split_names, worth
 
 CLASSES = ("forest", "linear")
 MEASURED = (*CLASSES, "gaussian-process")
@@ -41,8 +44,9 @@ def fit_baselines(
         watch: Called with a sentence before and after each baseline.
 
     Returns:
-        ``rows``, the run folder and the metrics on each split by name of the baseline, and ``best``, the name of the
-        one that is best on OOD validation, or on ID validation if the metric is not defined there.
+        ``rows``, the run folder and the metrics on each split by name of the baseline; ``best``, the name of the one
+        that is best on OOD validation, or on ID validation if the metric is not defined there; and ``difference``, how
+        far the model is above it.
     """
     metric, rows = benchmark.task.metric, {}
     members = {member_name(one): member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
@@ -66,24 +70,42 @@ def fit_baselines(
         found = [rows[name]["splits"][split][metric] for split in ("val", "id_val")]
         return [-math.inf if value is None else worth(metric, value) for value in found]
 
-    return {"best": max(rows, key=values), "rows": rows}
+    best = max(rows, key=values)
+    other = members.get(best) or Run(Path(runs) / rows[best]["run"])
+    return {"best": best, "rows": rows, "difference": difference(run, other, benchmark.task)}
 
 
 def _row(run: Run) -> dict[str, Any]:
     return {"run": run.folder.name, "splits": (run.summary or {})["splits"]}
 
 
+def difference(run: Run, other: Run, task: Task) -> dict[str, float | None]:
+    """Return how far a run is above another one in the metric on OOD validation, with the ends of a 95 % interval.
+
+    Predictions of blends are cross-fitted there, as their metric is.
+    """
+    kept, beside = (
+        read(one.folder / PREDICTED, (one.summary or {})["predictions"]["sha256"])["val"] for one in (run, other)
+    )
+    if not len(kept.y):
+        return interval(np.full(1, math.nan))
+    factor, y = np.asarray(task.units) if task.measured else 1, kept.y.astype(float).reshape(len(kept.y), -1)
+    names = [str(place) for place in range(y.shape[1])]
+    entry = metrics(task, names, y * factor, kept.logits * factor, None, {"other": beside.logits * factor})[0]
+    found: dict[str, float | None] = entry["others"]["other"]["difference"]
+    return found
+
+
 def verdict(report: Mapping[str, Any]) -> str:
-    """Return a sentence if the best baseline of a report beats its model on OOD validation, otherwise nothing."""
+    """Return a sentence if the best baseline of a report beats its model on OOD validation beyond chance."""
     metric, baseline = report["metric"], report["baseline"]
-    if not baseline:
+    if not baseline or None in (ends := [baseline["difference"][end] for end in ("low", "high")]):
         return ""
-    name = baseline["best"]
-    own, other = (splits["val"].get(metric) for splits in (report["splits"], baseline["rows"][name]["splits"]))
-    if own is None or other is None or worth(metric, other) <= worth(metric, own):
+    if max(worth(metric, end) for end in ends) >= 0:
         return ""
-    where = split_names(report["split"], report["given"])["val"]
+    name, where = baseline["best"], split_names(report["split"], report["given"])["val"]
+    own, other = (splits["val"][metric] for splits in (report["splits"], baseline["rows"][name]["splits"]))
     return (
         f"the baseline {name} is better than {report['method']} on {where} ({METRIC_NAMES[metric]} {other:.3f} against "
-        f"{own:.3f}, {counted(report['counts']['val'], 'row')}); fit it with --method {name}."
+        f"{own:.3f}, 95 % interval of the difference {ends[0]:+.3f} to {ends[1]:+.3f}); fit it with --method {name}."
     )

@@ -45,7 +45,7 @@ from goodformer.engine.store import MODEL, PREDICTED, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, read_description
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.methods.members import BLEND
+from goodformer.methods.members import BLEND, split_member
 from goodformer.pages import EVIDENCE, PAGE, attempted
 from goodformer.spec import SPLIT_NAMES, split_names
 from goodformer.transforms.environments import MOLECULE
@@ -130,7 +130,7 @@ class Recipe:
     """What is fitted to a user's data.
 
     Attributes:
-        method: Name of a method, or ``auto``, see `choose_method`.
+        method: Name of a method, ``METHOD:PRESET``, ``METHOD on MODEL``, or ``auto``, see `choose_method`.
         model: Name of a model; by default the one the method is published with.
         preset: Preset of the method to start from, or a preset file, which also names method and model; by default see
             `choose_method`.
@@ -307,16 +307,14 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
             if wanted not in (None, AUTO, named):
                 raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
         overrides = [*lines, *overrides]
-    chosen = method != AUTO or model is not None or preset is not None
-    if not chosen and benchmark.features == MOLECULE:
+    method, model, preset = named_row(method, model, preset)
+    if method == AUTO and model is None and preset is None and benchmark.features == MOLECULE:
         method, networks = BLEND, wants_networks(benchmark, recipe)
         if not {"method.of", "preset"} & {line.partition("=")[0].strip() for line in overrides}:
             preset = blend_preset(benchmark.task.measured, networks)
     elif recipe.networks is not None:
-        raise InputError(
-            "networks can be left out or included only where fit chooses the methods, for molecules without a named "
-            f"method, model or preset; leave out --{'' if recipe.networks else 'no-'}networks, or the others."
-        )
+        cause = "name no method, model or preset" if benchmark.features == MOLECULE else "these are other graphs"
+        raise InputError(f"whether networks take part can be chosen only for the default blend of molecules; {cause}.")
     method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset), overrides)
     if recipe.members is not None:
         method, overrides = with_members(method, recipe.members, overrides)
@@ -324,6 +322,22 @@ def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Reci
     given = {".".join(parse_assignment(line)[0]) for line in overrides}
     fitting = enough_training(benchmark.splits["train"], plain, given)
     return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
+
+
+def named_row(method: str, model: str | None, preset: str | Path | None) -> tuple[str, str | None, str | Path | None]:
+    """Return method, model and preset, also of a method that is named ``METHOD:PRESET`` or ``METHOD on MODEL``.
+
+    A preset that only blends have means a blend.
+    """
+    name, its_model, its_preset = split_member(method)
+    if (its_model and model) or (its_preset and preset):
+        raise InputError(
+            f"{method!r} names a {'model' if its_model and model else 'preset'} already; give one of them."
+        )
+    model, preset = its_model or model, its_preset or preset
+    if name == AUTO and preset in set(presets(BLEND)) - set(presets(GOODFORMER)):
+        name = BLEND
+    return name, model, preset
 
 
 def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
@@ -334,7 +348,7 @@ def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
     about = network_settings(recipe)
     if recipe.networks is False and about:
         raise InputError(
-            f"{about[0]} is a setting of networks, but networks are left out; remove it, or leave out --no-networks."
+            f"{about[0]} is a setting of networks, which were to be left out; remove it, or let networks take part."
         )
     if recipe.networks is not None:
         return recipe.networks

@@ -260,6 +260,8 @@ def _blended(preset: str = "default", of: str | None = None) -> tuple[str, str, 
     method, _, own = str(settings.pop("of", "")).partition(":")
     if method and of in (None, method):
         return method, own or "default", settings
+    if method and of is not None and preset not in _settings(of)["presets"]:
+        raise InputError(f"blends of preset {preset!r} are of {method}, not of {of}; choose another preset.")
     return of or METHODS.settings(BLEND)["of"].default, preset, {}
 
 

@@ -195,7 +195,8 @@ def number_metrics(y: Array, said: Array, counts: Array) -> dict[str, Floats]:
     square = weighted_mean(error**2, counts)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = weighted_mean(y**2, counts) - weighted_mean(y, counts) ** 2
-        return {"rmse": np.sqrt(square), "mae": weighted_mean(np.abs(error), counts), "r2": 1 - square / spread}
+        explained = np.where(spread > 0, 1 - square / spread, np.nan)  # unknown where all values are equal
+        return {"rmse": np.sqrt(square), "mae": weighted_mean(np.abs(error), counts), "r2": explained}
 
 
 def plain(value: float) -> float | None:
