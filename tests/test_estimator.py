@@ -117,6 +117,20 @@ def test_a_number_of_members_that_cannot_be_is_refused(members: object) -> None:
         GraphClassifier(**{**FAST, "members": members}).fit(*molecules())
 
 
+def test_networks_are_a_choice_of_yes_no_or_default() -> None:
+    with pytest.raises(InputError, match="networks = 'yes' is not accepted"):
+        GraphClassifier(networks="yes").fit(*molecules())
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [([1.5, 1.5], "y has the single value 1.5"), ([[1.0, 2.0], [3.0, 2.0]], "column 1 of y has the single value 2")],
+)
+def test_values_that_are_all_equal_are_refused(values: list[Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        GraphRegressor("linear").fit(["CC", "CCC"], values)
+
+
 def test_a_single_graph_is_refused_with_the_advice_to_give_a_list(fitted: GraphClassifier) -> None:
     for apply in (fitted.predict, fitted.predict_proba, fitted.domain_score, fitted.neighbours):
         with pytest.raises(InputError, match="X is a Graph; pass a list"):

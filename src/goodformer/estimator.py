@@ -130,6 +130,10 @@ class GraphEstimator(BaseEstimator):
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
         if self.members is not None and not (isinstance(self.members, int) and 1 <= self.members <= 100):
             raise InputError(f"members = {self.members!r} is not accepted; give an integer from 1 to 100.")
+        if self.networks not in (None, True, False):
+            raise InputError(
+                f"networks = {self.networks!r} is not accepted; give True, False, or None for the default."
+            )
         check_refit(self.refit, self.retrain)
         shares = (self.validation, 0.0)
         strata = labels.strata
@@ -434,6 +438,11 @@ def encode_values(y: ArrayLike, graphs: int) -> Labels:
         raise InputError("y has no column or contains infinite values; give finite numbers, or NaN for missing ones.")
     if table.shape[1] == 1 and np.isnan(table).any():
         raise InputError("y contains NaN; drop graphs without a value, or give several targets as columns.")
+    for place, column in enumerate(table.T):
+        if len(known := np.unique(column[~np.isnan(column)])) < 2:
+            where = f"column {place} of y" if table.shape[1] > 1 else "y"
+            only = f"the single value {known[0]:g}" if len(known) else "no value"
+            raise InputError(f"{where} has {only}; give at least two different values.")
     names = target_names(table.shape[1])
     columns = {
         name: [None if math.isnan(one) else one for one in column]

@@ -609,7 +609,7 @@ def describe_refit(about: Mapping[str, Any]) -> str:
     """Return what `FittedModel.refitted` fitted again, from the entries that it leaves; empty if it did not."""
     if not about.get("refitted"):
         return ""
-    what = "all of it was" if about.get("retrained") else "every member except networks was"
+    what = "the whole model was" if about.get("retrained") else "every member except networks was"
     return f"{what} fitted again to {counted(about['refitted'], 'row')}"
 
 

@@ -74,6 +74,7 @@ def test_too_few_labels_leave_intervals_open_and_say_so() -> None:
     known = Uncertainty.learn(TASK, seen(30, 0), seen(8, 1))
     assert any("unbounded" in note for note in known.notes)
     assert ends(known, seen(3, 2), 0.9).isinf().all()
+    assert known.coverage(seen(3, 2), 0.9) == {"coverage": None, "width": None}
     assert ends(known, seen(3, 2), 0.5).isfinite().all()
     with pytest.raises(InputError, match="level"):
         ends(known, seen(3, 2), 1.0)

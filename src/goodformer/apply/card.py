@@ -33,8 +33,8 @@ LIMITS = (
 def validation_use(report: Mapping[str, Any]) -> str:
     """Return what OOD validation was used for, which depends on the model."""
     if members := report.get("members"):
-        epochs = "to choose epochs and, cross-fitted," if any(one["epochs"] > 1 for one in members) else "cross-fitted"
-        return f"used {epochs} to combine members"
+        epochs = "to choose epochs and, cross-fitted" if any(one["epochs"] > 1 for one in members) else "cross-fitted"
+        return f"used, {epochs}, to combine members"
     return "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from goodformer.apply.predict import BLOCK, LISTED, model_blocks, notes_on, problems_of
+from goodformer.data.readers.collection import known_column
 from goodformer.data.readers.labels import labelled, read_known
 from goodformer.data.readers.rows import Block
 from goodformer.data.readers.values import counted
@@ -83,13 +84,10 @@ def evaluate_file(
 
 def _entries(model: FittedModel, block: Block, path: str | Path) -> dict[str, list[Any]]:
     """Return the entries of the readable rows of a block in the column of each target."""
-    missing = [name for name in model.classes if name not in block.columns]
-    if missing:
-        has = ", ".join(block.columns) or "none"
-        raise InputError(
-            f"{path} has no column {missing[0]!r}, which the model predicts; its columns are: {has}. Rename the column "
-            "of the labels, or use goodformer predict."
-        )
+    otherwise = "; the model predicts this column: name the labels so, or use goodformer predict"
+    for name in model.classes:
+        if name not in block.columns:
+            known_column(name, block.columns, str(path), otherwise=otherwise)
     places = [int(row) - block.first for row in block.collection.rows]
     return {name: [block.columns[name][at] for at in places] for name in model.classes}
 

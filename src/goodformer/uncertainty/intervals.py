@@ -139,16 +139,14 @@ def half_widths(ordered: Tensor, counts: Tensor, level: float) -> Tensor:
 def interval_coverage(intervals: Tensor, y: Tensor) -> dict[str, float | None]:
     """Return the share of known values (B, T) in their intervals (B, T, 2), ``coverage``, and the mean ``width``.
 
-    The width is that of finite intervals, averaged over targets in the units of ``y``.
+    The width is that of finite intervals, averaged over targets in the units of ``y``. If all are infinite, as without
+    enough rows to fit them to, both are None.
     """
     known = ~y.isnan()
-    if not bool(known.any()):
-        return {"coverage": None, "width": None}
     low, high = intervals.double().unbind(-1)
     width = (high - low)[known]
     finite = width[width.isfinite()]
+    if not len(finite):
+        return {"coverage": None, "width": None}
     held = (low <= y) & (y <= high)
-    return {
-        "coverage": float(held[known].double().mean()),
-        "width": float(finite.mean()) if len(finite) else None,
-    }
+    return {"coverage": float(held[known].double().mean()), "width": float(finite.mean())}
