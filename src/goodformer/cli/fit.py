@@ -248,18 +248,12 @@ def _show(report: dict[str, Any], shown: Sequence[str] = (), hint: bool = False)
 
 
 def _intervals(report: dict[str, Any], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield what intervals of measured values hold on each split, and what their width follows."""
+    """Yield what intervals of measured values hold on each split, if there are any, and what their width follows."""
     from goodformer.data.readers.values import percent
-    from goodformer.uncertainty.conformal import fewest
 
-    if not (splits := report["coverage"]["splits"]):
-        return
-    level = report["coverage"]["level"]
-    if report["counts"]["id_val"] < fewest(level):
-        yield f"no {level:.0%} intervals: they need at least {fewest(level)} rows of {names['id_val']}"
-        return
+    level = report["coverage"].get("level")
     unit = " training standard deviations, averaged over targets" if len(report["classes"]) > 1 else ""
-    for split, found in splits.items():
+    for split, found in report["coverage"]["splits"].items():
         if found["coverage"] is not None:
             share = f"{level:.0%} intervals hold {percent(found['coverage'])} of the values of {names[split]}"
             yield f"{share}; mean width {found['width']:.3g}{unit}"

@@ -16,11 +16,6 @@ def conformal_rank(count: int, level: float) -> int:
     return math.ceil((count + 1) * level - 1e-9)
 
 
-def fewest(level: float) -> int:
-    """Return the smallest number of scores for which there is a threshold."""
-    return math.ceil(level / (1 - level) - 1e-9)
-
-
 def conformity(task: Task, logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return 1 - p(label) of the known labels, sorted per target and class (T, K, n), and their counts (T, K).
 
