@@ -16,6 +16,7 @@ import pytest
 
 from goodformer import cli
 from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.config.presets import member_table
 from goodformer.errors import InputError
 from goodformer.explain.explanation import explain
 from goodformer.explain.fidelity import NONE, VERDICTS
@@ -23,7 +24,7 @@ from goodformer.fitted import FittedModel
 from goodformer.pages import EVIDENCE, attempted, evidence
 from goodformer.pages.model import write as write_page
 from goodformer.pages.report import report
-from goodformer.spec import SPLIT_NAMES
+from goodformer.spec import SPLIT_NAMES, split_names
 from tests.pages.conftest import EVIL, QUIET, write
 
 MOST = 5_000_000
@@ -91,6 +92,22 @@ def test_a_model_page_marks_what_explain_marks(
         assert said[-1] not in VERDICTS
         red = [card.query_selector(":scope > svg path[stroke='var(--chosen)']") is not None for card in cards]
         assert red == [verdict != NONE for verdict in said]
+
+
+def test_members_of_a_blend_have_a_table_and_those_of_earlier_pages_a_sentence(
+    opened: Callable[..., Any], nitro: dict[str, Any], tmp_path: Path
+) -> None:
+    kept = evidence.load(Path(nitro["folder"]))
+    member = {"method": "forest", "preset": "shared", "seed": 3, "weight": 0.25, "temperature": 1.5, "id_val": 0.625}
+    table = member_table([member], split_names("scaffold"))
+    kept["about"] |= {"members": table, "members_title": "ROC-AUC of it", "curves_of": ""}
+    with opened(write_page(kept, tmp_path / "report.html")) as page:
+        assert page.inner_text("#training + p") == "ROC-AUC of it."
+        cells = [cell.inner_text() for cell in page.query_selector_all("#members tbody td")]
+        assert cells == ["forest:shared", "3", "0.250", "1.500", "0.625", "-", "-", "-"]
+    kept["about"]["members"] = "Members: a forest."
+    with opened(write_page(kept, tmp_path / "report.html")) as page:
+        assert page.inner_text("#training + p") == "Members: a forest."
 
 
 def test_text_of_a_user_stays_text(opened: Callable[..., Any], nitro: dict[str, Any], answers: Path) -> None:

@@ -170,25 +170,6 @@ def member_table(members: Sequence[Mapping[str, Any]], names: Mapping[str, str])
     return ["member", "seed", "weight", "temperature", *(names[split] for split in entries)], rows
 
 
-def members_in_words(members: Sequence[Mapping[str, Any]], split: str) -> str:
-    """Return a sentence about the members in the record of a blend, combined on a split of that name.
-
-    Weights are named unless all members count the same, temperatures if any was learnt.
-    """
-    weighed = len({one["weight"] for one in members}) > 1
-    shown = [
-        name
-        for name, counts in (("weight", weighed), ("temperature", any(one["temperature"] != 1 for one in members)))
-        if counts
-    ]
-    numbers = [", ".join(f"{name} {one[name]:.2f}" for name in shown) for one in members]
-    each = [
-        f"{member_name(one)} seed {one['seed']}{f' ({given})' if given else ''}"
-        for one, given in zip(members, numbers, strict=True)
-    ]
-    return f"Members{'' if weighed else ' with equal weights'}, combined on {split}: {', '.join(each)}."
-
-
 def benchmark_keys(dataset: Mapping[str, Any]) -> list[str]:
     """Return the keys of a data set in a settings file, general to special: ``good-motif``, ``good-motif/basis``."""
     name = dataset["name"]

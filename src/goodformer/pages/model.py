@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from goodformer.config.presets import member_name, members_in_words
+from goodformer.config.presets import member_name, member_table
 from goodformer.config.run import LABELS
 from goodformer.data import load_benchmark
 from goodformer.data.benchmarks.table import LabelledFile
@@ -31,7 +31,7 @@ from goodformer.pages.charts import Series
 from goodformer.pages.evidence import GraphRows
 from goodformer.pages.groups import SCAFFOLD
 from goodformer.pages.page import PART_COLOURS, figure
-from goodformer.spec import SPLIT_NAMES, split_names
+from goodformer.spec import METRIC_NAMES, SPLIT_NAMES, split_names
 from goodformer.uncertainty.calibration import calibration_error
 
 HELD_OUT = ("test", "val", "id_test")
@@ -154,7 +154,8 @@ def about_run(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
         "notes": list(report.get("notes") or ()),
         "run": run.folder.name,
         **curves(run),
-        "members": members_in_words(members, names["val"]) if (members := summary.get("members")) else "",
+        "members": member_table(members, names) if (members := summary.get("members")) else None,
+        "members_title": f"{METRIC_NAMES[report['metric']]} of the members, combined on {names['val']}",
         "settings": {
             f"{part}.{name}": value if isinstance(value, str | int | float | bool | None) else str(value)
             for part, some in settings.items()
