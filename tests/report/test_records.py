@@ -124,8 +124,10 @@ def test_a_method_fitted_at_once_has_one_result_under_all_budgets(tmp_path: Path
     other_seed, other_trees = full["forest"].with_seed(1), configure(esol, "forest", overrides=["method.trees=7"])
     lines = [{"id": config.id, "config": config.to_dict(), "ood_test": 1.5} for config in short.values()]
     (tmp_path / "short.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = known_records([tmp_path], [*full.values(), other_seed, other_trees])
-    assert short["forest"].id != full["forest"].id
+    settled = configure(esol, "forest", budget="settled")
+    found = known_records([tmp_path], [*full.values(), settled, other_seed, other_trees])
+    assert len({short["forest"].id, full["forest"].id, settled.id}) == 3
+    assert found[settled.id]["ood_test"] == 1.5
     assert found[full["forest"].id]["ood_test"] == 1.5
     assert not {full["erm"].id, other_seed.id, other_trees.id} & found.keys()
 

@@ -218,14 +218,13 @@ class RunConfig(Checked):
     def result_id(self) -> str:
         """The id, or for a method that is fitted at once the same for all runs whose results are equal.
 
-        Budgets change settings of training, such as epochs, that these methods do not read; runs with other values have
-        ids of their own, because records keep their ids.
+        Budgets change settings of training, such as epochs or the split that selects one, that these methods do not
+        read; runs with other values have ids of their own, because records keep their ids.
         """
         if not history.at_once(self.method["name"]):
             return self.id
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        plain = TrainingConfig(epochs=1, selection=self.training.selection)
-        return RunConfig.model_construct(**{**fields, "training": plain}).id
+        return RunConfig.model_construct(**{**fields, "training": TrainingConfig(epochs=1)}).id
 
     @property
     def folder_name(self) -> str:
