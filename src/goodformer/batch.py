@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import KeysView
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 class Batch:
@@ -50,6 +53,10 @@ class Batch:
     def __delitem__(self, name: str) -> None:
         delattr(self, name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a tensor, or the default if there is none of that name."""
+        return getattr(self, name, default)
+
     def keys(self) -> KeysView[str]:
         """Return the names of all tensors."""
         return vars(self).keys()
@@ -74,3 +81,7 @@ class Batch:
     def to(self, device: str | torch.device, non_blocking: bool = False) -> Batch:
         """Return the batch on a device."""
         return Batch(**{name: value.to(device, non_blocking=non_blocking) for name, value in vars(self).items()})
+
+
+Graph: TypeAlias = "Batch | Data"
+"""One graph: a batch of one, or PyG's."""

@@ -30,12 +30,19 @@ from goodformer.cli import run
 assert run(["predict", "model", "mine.csv", "-o", "answers.csv"]) == 0
 print("loaded", *({heavy} & set(sys.modules)))
 """
+EXPLAIN = """
+import sys
+from goodformer.cli import run
+assert run(["explain", "model", "mine.csv", "-o", "why", "--count", "2"]) == 0
+assert run(["fit", "mine.csv", "--target", "nitro", "--method", "linear", "--no-baseline", "-o", "other"]) == 0
+print("loaded", *({"torch_geometric", "torch._dynamo", "pandas"} & set(sys.modules)))
+"""
 
 
 @pytest.mark.usefixtures("cache")
 def test_fit_and_predict_load_nothing_heavy_before_they_need_it(tmp_path: Path) -> None:
     write_table(tmp_path / "mine.csv")
-    for code in (FIT, PREDICT):
+    for code in (FIT, PREDICT, EXPLAIN):
         words = [sys.executable, "-c", code.replace("{heavy}", str(set(HEAVY)))]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from goodformer.apply.predict import (
     notes_on,
     reason_columns,
 )
+from goodformer.data.graphs import GraphSet
 from goodformer.data.readers.collection import Collection
 from goodformer.data.readers.rows import RowWriter, written_columns
 from goodformer.data.readers.values import counted
@@ -34,9 +35,6 @@ from goodformer.explain.explanation import edge_scores, measure_fidelity, plain
 from goodformer.explain.fidelity import Fidelity, joined_scores
 from goodformer.explain.subgraph import Size, Undirected
 from goodformer.fitted import FittedModel, Predictions
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 BLOCK = 256
 """Rows that are read, explained and written at a time."""
@@ -116,7 +114,7 @@ def explain_file(
     known = Predictions.concat([row.answer for row in rows]), [row.scores for row in rows], source
     drawn = explain_graphs(
         model,
-        [row.graph for row in rows],
+        GraphSet.concat([row.graph for row in rows]),
         folder,
         [row.name for row in rows],
         k,
@@ -159,7 +157,7 @@ class ExplainedRow:
     Attributes:
         number: Its number in the file, from 1.
         order: Its number, from 0, among the readable rows.
-        graph: The graph.
+        graph: The graph, alone in its set.
         answer: Its prediction.
         scores: Its edge scores, (E,).
         fidelity: How much its prediction depends on the chosen edges.
@@ -171,7 +169,7 @@ class ExplainedRow:
 
     number: int
     order: int
-    graph: Data
+    graph: GraphSet
     answer: Predictions
     scores: Tensor
     fidelity: Fidelity
@@ -208,7 +206,7 @@ class Shown:
                 ExplainedRow(
                     int(collection.rows[place]) + 1,
                     self._seen + place,
-                    collection.graphs[place],
+                    collection.graphs.subset([place]),
                     answer.subset([place]),
                     scores[place],
                     found.subset([place]),

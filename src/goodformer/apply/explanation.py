@@ -153,7 +153,7 @@ def _draw(
     note: str = "",
 ) -> Path:
     """Draw some of the graphs into one picture; those without a single part that matters have no colours."""
-    graphs, scores = [found.graphs[place] for place in places], [found.scores[place] for place in places]
+    graphs, scores = [found.graphs.batch([place]) for place in places], [found.scores[place] for place in places]
     titles, verdicts = [found.title(place) for place in places], found.verdicts
     said = [verdicts[place] if verdicts else "" for place in places]
     marked = [is_marked(one) for one in said]

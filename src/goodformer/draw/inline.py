@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from goodformer.batch import Graph
 from goodformer.draw.subgraphs import sketch
 from goodformer.explain.subgraph import ScoredEdges, score_edges
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 Points = Sequence[tuple[float, float]]
 
@@ -53,7 +50,7 @@ def highlights(edges: ScoredEdges, points: Points, width: float) -> str:
     return "".join(bands)
 
 
-def graph_svg(graph: Data, scores: Tensor | None = None, width: int = 260, height: int = 190) -> str:
+def graph_svg(graph: Graph, scores: Tensor | None = None, width: int = 260, height: int = 190) -> str:
     """Draw a graph with its best-scored edges; true edges, where known, are thick.
 
     Args:

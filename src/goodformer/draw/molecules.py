@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from xml.etree import ElementTree as XML
 
 import torch
@@ -23,6 +23,7 @@ from rdkit.Geometry import Point2D
 from torch import Tensor
 
 from goodformer import files
+from goodformer.batch import Graph
 from goodformer.data.molecule import CHIRALITY, labelled, rebuilt, restored
 from goodformer.draw import inline
 from goodformer.draw.canvas import shortened
@@ -30,11 +31,8 @@ from goodformer.draw.palette import FRAME, GREY, INK, PAPER
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Size, score_edges, shades
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 Colour = tuple[float, float, float]
-Molecule: TypeAlias = "str | bytes | Data"
+Molecule: TypeAlias = "str | bytes | Graph"
 
 CHOSEN = LinearSegmentedColormap.from_list("chosen", ["#f9a08c", "#ec4a34"])
 """From the lowest to the highest score among the chosen bonds."""
@@ -178,7 +176,7 @@ def formula(
     return Formula(canvas.GetDrawingText(), [atom.GetSymbol() for atom in part.mol.GetAtoms()], places)
 
 
-def depict(graph: Data, width: int = 400, height: int = 300) -> bytes:
+def depict(graph: Graph, width: int = 400, height: int = 300) -> bytes:
     """Return the structural formula of a graph's molecule as a PNG picture.
 
     Codes hold everything that a formula shows except wedges: elements, charges, hydrogens and bonds.
@@ -330,7 +328,7 @@ def _parsed(molecule: Molecule, edge_index: Tensor | None) -> Any:
     )
 
 
-def _rebuilt(graph: Data) -> Any:
+def _rebuilt(graph: Graph) -> Any:
     """Return the molecule of atom and bond codes.
 
     A molecule that violates RDKit's rules, such as carbon with five bonds, is drawn without wedges.

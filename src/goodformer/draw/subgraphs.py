@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -19,13 +19,11 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from torch import Tensor
 
+from goodformer.batch import Graph
 from goodformer.draw.canvas import draw
 from goodformer.draw.palette import FOUND, FRAME, INK, PAPER, TRUE
 from goodformer.errors import InputError
 from goodformer.explain.subgraph import Size, score_edges
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 Array = NDArray[Any]
 
@@ -65,7 +63,7 @@ class Sketch:
 
 
 def draw_subgraphs(
-    graphs: Sequence[Data],
+    graphs: Sequence[Graph],
     scores: Sequence[Tensor],
     path: str | os.PathLike[str],
     titles: Sequence[str],
@@ -102,7 +100,7 @@ def draw_subgraphs(
     return draw(figure, path)
 
 
-def sketch(graph: Data, scores: Tensor, k: Size = None, marked: bool = True) -> Sketch:
+def sketch(graph: Graph, scores: Tensor, k: Size = None, marked: bool = True) -> Sketch:
     """Return the graph with each edge once, its best edges chosen, and a position for every node."""
     edges = score_edges(graph.edge_index, scores, k, graph.get("edge_truth"))
     pairs, truth = edges.ends.T.numpy(), None if edges.truth is None else edges.truth.numpy()

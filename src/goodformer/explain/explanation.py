@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from goodformer.batch import Graph
 from goodformer.data.graphs import GraphSet, check_several
 from goodformer.errors import InputError
 from goodformer.explain.fidelity import NONE, Fidelity, fidelity, joined_scores
@@ -49,7 +50,7 @@ class Explanation:
 
     def record(self, place: int, k: Size = None) -> dict[str, Any]:
         """Return prediction, verdict and scores of one graph as plain values."""
-        graph = self.graphs[place]
+        graph = self.graphs.batch([place])
         record: dict[str, Any] = {"graph": self.names[place]}
         if self.smiles is not None:
             record["smiles"] = self.smiles[place]
@@ -96,7 +97,7 @@ class Explanation:
 
     def title(self, place: int) -> str:
         """Return name, label and prediction of one graph, and the probability if there is one target."""
-        label, predicted = label_of(self.graphs[place]), self.answer.classes[place]
+        label, predicted = label_of(self.graphs.batch([place])), self.answer.classes[place]
         if self.answer.values is not None:
             truth = "" if label is None else f"measured {class_name(label, self.classes)}, "
             return f"{self.names[place]}: {truth}predicted value {class_name(self.predicted(place), self.classes)}"
@@ -214,7 +215,7 @@ def class_name(value: Any, classes: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{target} {word}".strip() for (target, _), word in zip(named, words, strict=True))
 
 
-def label_of(graph: Data) -> Any:
+def label_of(graph: Graph) -> Any:
     """Return the class, or the list of binary targets, of a graph; None where unknown."""
     if graph.get("y") is None:
         return None
@@ -222,7 +223,7 @@ def label_of(graph: Data) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def edge_record(graph: Data, scores: Tensor, k: Size = None) -> dict[str, Any]:
+def edge_record(graph: Graph, scores: Tensor, k: Size = None) -> dict[str, Any]:
     """Return the scores of one graph, in the node numbers of the input.
 
     Args:

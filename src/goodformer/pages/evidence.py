@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from goodformer import files
+from goodformer.batch import Graph
 from goodformer.data.graphs import GraphSet
 from goodformer.data.molecule import Parsed
 from goodformer.data.similarity import tanimoto
@@ -33,9 +34,6 @@ from goodformer.explain.explanation import explain, plain
 from goodformer.fitted import FittedModel, Predictions
 from goodformer.pages import EVIDENCE, statistics
 from goodformer.spec import SPLIT_NAMES, SPLITS
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 Array = npt.NDArray[Any]
 
@@ -418,7 +416,7 @@ def explained(model: FittedModel, parts: Sequence[GraphRows], measure: bool = Fa
     found = explain(model, graphs, measure=measure)
     return [
         {
-            **drawn(found.graphs[place], smiles[place], model.molecular),
+            **drawn(found.graphs.batch([place]), smiles[place], model.molecular),
             "scores": plain(found.scores[place]),
             "source": found.source,
             "verdict": found.verdicts[place] if measure else None,
@@ -427,7 +425,7 @@ def explained(model: FittedModel, parts: Sequence[GraphRows], measure: bool = Fa
     ]
 
 
-def drawn(graph: Data, smiles: str | None, molecular: bool) -> dict[str, Any]:
+def drawn(graph: Graph, smiles: str | None, molecular: bool) -> dict[str, Any]:
     """Return a graph as JSON values: its edges, its SMILES if known, otherwise the codes of a molecule."""
     found: dict[str, Any] = {"drawn_smiles": smiles, "nodes": int(graph.num_nodes or 0)}
     found["edges"] = graph.edge_index.tolist()
@@ -447,9 +445,9 @@ def neighbours(model: FittedModel, train: Seen, values: Array, places: Array) ->
         one: dict[str, Any] = {"row": part.rows[0], "label": label, "closeness": round(value, 4)}
         if part.molecules is not None:
             read = model.read([part.molecules.smiles[0]])
-            one |= drawn(read.graphs.as_given()[0], (read.smiles or (None,))[0], True)
+            one |= drawn(read.graphs.as_given().batch([0]), (read.smiles or (None,))[0], True)
         elif int(part.graphs.sizes[0]) <= LARGEST:
-            one |= drawn(part.graphs[0], None, model.molecular)
+            one |= drawn(part.graphs.batch([0]), None, model.molecular)
         found.append(one)
     return found
 

@@ -104,8 +104,8 @@ def drawing(item: Mapping[str, Any], width: int = 260, height: int = 190) -> Mar
     A row whose verdict is that no part matters has no colours, as in the pictures of ``goodformer explain``.
     """
     import torch
-    from torch_geometric.data import Data
 
+    from goodformer.batch import Batch
     from goodformer.draw.inline import graph_svg
     from goodformer.draw.molecules import molecule_svg
     from goodformer.explain.fidelity import is_marked
@@ -120,12 +120,13 @@ def drawing(item: Mapping[str, Any], width: int = 260, height: int = 190) -> Mar
         return Markup(molecule_svg(item["drawn_smiles"], width=width, height=height))
     if item["drawn_smiles"] is not None:
         return Markup(molecule_svg(item["drawn_smiles"], edges, scores, width, height))
-    graph = Data(edge_index=edges, num_nodes=item["nodes"])
+    nodes = item["nodes"]
+    graph = Batch(edge_index=edges, batch=torch.zeros(nodes, dtype=torch.long), ptr=torch.tensor([0, nodes]))
     if "x" in item:
         graph.x, graph.edge_attr = (torch.tensor(item[name], dtype=torch.long) for name in ("x", "attr"))
         return Markup(molecule_svg(graph, edges, scores, width, height))
     if "truth" in item:
-        graph.edge_truth = torch.tensor(item["truth"], dtype=torch.bool)
+        graph["edge_truth"] = torch.tensor(item["truth"], dtype=torch.bool)
     return Markup(graph_svg(graph, scores, width, height))
 
 
