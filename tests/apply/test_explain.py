@@ -59,7 +59,7 @@ def test_rows_and_notes_against_a_plain_loop(kinds: list[int], count: int, size:
     assert shown.drawable == sum(nodes <= 4 for _, nodes in ranked)
     for row in shown.rows:  # each with its own prediction, scores and graph
         nodes = kinds[rows.index(row.number - 1)]
-        assert (int(row.answer.classes), int(row.scores), row.graph.num_nodes) == (
+        assert (int(row.answer.classes), int(row.scores), int(row.graph.sizes)) == (
             row.number - 1,
             row.number - 1,
             nodes,
