@@ -22,7 +22,8 @@ import numpy as np
 import torch
 
 from goodformer import files
-from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.apply.fit import OwnFile, fit_file
+from goodformer.apply.recipe import Recipe
 from goodformer.config.run import Hardware
 from goodformer.data.readers.collection import collect
 from goodformer.data.readers.rows import read_columns

@@ -20,7 +20,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from goodformer import files
-from goodformer.apply.fit import WRITTEN, Recipe, configure_fit, fit_benchmark
+from goodformer.apply.fit import WRITTEN, fit_benchmark
+from goodformer.apply.recipe import Recipe, configure_fit, recipe_notes
 from goodformer.apply.refit import check_refit, plan_refit, refitted
 from goodformer.config.run import Hardware
 from goodformer.data.benchmarks.table import assemble
@@ -61,7 +62,7 @@ class GraphEstimator(BaseEstimator):
         epochs: Passes over the training graphs; by default enough for some thousand steps, with early stopping.
         members: Seeds to train; their weighted mean predicts. By default one, or what the method ``blend`` says.
         networks: Whether networks are part of the blend for molecules; by default from 2,000 training graphs, with
-            measured values from 500, or if settings, epochs or members are given.
+            measured values from 500, or if several members or settings of networks are given.
         refit: Whether to fit the model again to all graphs in the end; calibration keeps the held-out graphs apart.
         retrain: Whether this includes networks; by default for at most 5,000 graphs with measured values.
         split: How to choose the graphs that select the epoch: scaffold, size, cluster, random, or auto.
@@ -130,7 +131,7 @@ class GraphEstimator(BaseEstimator):
             raise InputError(f"validation = {self.validation} is out of range; give a share between 0 and 0.5.")
         if self.members is not None and not (isinstance(self.members, int) and 1 <= self.members <= 100):
             raise InputError(f"members = {self.members!r} is not accepted; give an integer from 1 to 100.")
-        if self.networks not in (None, True, False):
+        if not isinstance(self.networks, bool | np.bool_ | None):
             raise InputError(
                 f"networks = {self.networks!r} is not accepted; give True, False, or None for the default."
             )
@@ -153,8 +154,11 @@ class GraphEstimator(BaseEstimator):
         if self.epochs is not None:
             overrides.append(f"training.epochs={self.epochs}")
         dataset = {"name": "memory", "fingerprint": benchmark.fingerprint}
-        recipe = Recipe(self.method, self.model, self.preset, overrides, seed, self.members, self.networks)
+        networks = None if self.networks is None else bool(self.networks)
+        recipe = Recipe(self.method, self.model, self.preset, overrides, seed, self.members, networks)
         config = configure_fit(benchmark, dataset, recipe)
+        for note in recipe_notes(recipe, benchmark, config):
+            warnings.warn(note, UserWarning, stacklevel=2)
         with tempfile.TemporaryDirectory(prefix="goodformer-") as runs:
             hardware = Hardware(accelerator=self.device, progress=self.verbose)
             fitted, run = fit_benchmark(config, benchmark, runs, hardware)
@@ -256,7 +260,11 @@ class GraphEstimator(BaseEstimator):
                 ("measured values", "GraphRegressor") if model.task.measured else ("classes", "GraphClassifier")
             )
             raise InputError(f"{folder} predicts {what}; load it with {other}.")
-        estimator = cls(model.file.method["name"], model.file.model["name"], standardise=model.standardise)
+        name, network, preset = model.file.method["name"], model.file.model["name"], model.file.about.get("preset")
+        if model.file.members:  # the members have models of their own
+            network = None
+            name = name if preset else "auto"  # models of earlier versions do not say their preset
+        estimator = cls(name, network, preset=preset, standardise=model.standardise)
         estimator._set(model)
         return estimator
 

@@ -137,7 +137,9 @@ def _without_counts(model: FittedModel) -> str:
     """Return options of `fit` for a model like this one that keeps no counts of training graphs."""
     if len(model.method.members) == 1:
         return "--method forest"
-    return "--set 'method.others=[linear,forest:groups,erm on dmpnn]'" if model.task.measured else "--networks"
+    if model.task.measured:
+        return "--method blend --set method.of=linear --set 'method.others=[forest:groups]'"
+    return "--method blend:molecules"
 
 
 def export_onnx(model: FittedModel, path: str | Path) -> dict[str, Any]:

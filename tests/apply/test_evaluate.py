@@ -15,7 +15,8 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, mean_squ
 
 from goodformer import GraphClassifier, GraphRegressor, InputError, cli
 from goodformer.apply.evaluate import ALL, INSIDE, OUTSIDE, evaluate_file
-from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.apply.fit import OwnFile, fit_file
+from goodformer.apply.recipe import Recipe
 from goodformer.config.run import Hardware
 from goodformer.fitted import FittedModel
 from goodformer.uncertainty.training_rows import TRAINING

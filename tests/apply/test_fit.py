@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from goodformer.apply.fit import Recipe, configure_fit, coverage_note, enough_training, network_note, wants_networks
+from goodformer.apply.fit import coverage_note
+from goodformer.apply.recipe import Recipe, configure_fit, enough_training, recipe_notes, wants_networks
 from goodformer.config.members import MANY_CLASSES, MANY_VALUES, blend_preset
 from goodformer.config.presets import configure, member_configs, member_name
 from goodformer.config.run import RunConfig
@@ -116,6 +117,8 @@ def test_another_first_member_may_be_named() -> None:
         (Recipe(preset="fast"), "blend", None, "fast"),
         (Recipe(preset="paper"), "goodformer", None, "paper"),
         (Recipe(preset="molecules"), "goodformer", None, "molecules"),
+        (Recipe(overrides=["method=erm"]), "erm", None, "default"),
+        (Recipe(overrides=["preset=fast"]), "blend", None, "fast"),
     ],
 )
 def test_methods_may_be_named_as_rows_of_tables(recipe: Recipe, method: str, model: str | None, preset: str) -> None:
@@ -136,6 +139,11 @@ def test_methods_may_be_named_as_rows_of_tables(recipe: Recipe, method: str, mod
             MOLECULE,
             "training.epochs is a setting of networks",
         ),
+        (Recipe(networks=True, overrides=["preset=fast"]), MOLECULE, "name no method, model or preset"),
+        (Recipe(networks=False, overrides=["method.others=[gsat]"]), MOLECULE, "named members are networks"),
+        (Recipe(networks=True, overrides=["method.of=linear"]), MOLECULE, "none of the named members is a network"),
+        (Recipe("blend:fast", members=3), MOLECULE, "gaussian-process gives almost the same model for every seed"),
+        (Recipe("linear:shared", members=2), MOLECULE, "linear gives almost the same model for every seed"),
         (Recipe("blend:fast", overrides=["method.of=dir"]), MOLECULE, "are of gaussian-process, not of dir"),
     ],
 )
@@ -151,6 +159,8 @@ def test_choices_that_exclude_each_other(recipe: Recipe, features: str | None, w
         (Recipe(members=3), 100, "members"),
         (Recipe(members=1), 100, ""),
         (Recipe(overrides=["method.shift=false"]), 100, ""),
+        (Recipe(overrides=["method.others=[linear]", "training.selection=id_val"]), 100, ""),
+        (Recipe(overrides=["method.sharing=0.5"]), 100, ""),
         (Recipe(members=3), MANY_CLASSES, ""),
         (Recipe(members=3, networks=True), 100, ""),
         (Recipe("erm", members=3), 100, ""),
@@ -158,5 +168,31 @@ def test_choices_that_exclude_each_other(recipe: Recipe, features: str | None, w
 )
 def test_a_note_says_what_brought_networks(recipe: Recipe, rows: int, cause: str) -> None:
     benchmark = table_of(rows)
-    note = network_note(benchmark, recipe, configure_fit(benchmark, TABLE, recipe))
-    assert note.startswith(f"networks are included because {cause} is a setting") if cause else not note
+    notes = recipe_notes(recipe, benchmark, configure_fit(benchmark, TABLE, recipe))
+    assert [note.partition(" is a ")[0] for note in notes] == ([f"networks take part because {cause}"] if cause else [])
+
+
+def test_members_of_the_default_may_be_named_without_bringing_networks() -> None:
+    for networks in (None, False):
+        config = configured(Recipe(overrides=["method.others=[linear]"], networks=networks))
+        assert members(config) == ["gaussian-process:shared", "linear"]
+
+
+def test_a_network_beside_members_without_epochs_is_trained_as_long_as_alone() -> None:
+    blend = configured(Recipe("blend:fast", overrides=["method.others=[forest, 'goodformer:molecules']"]))
+    alone = configured(Recipe("goodformer", preset="molecules"))
+    assert members(blend) == ["gaussian-process:shared", "forest", "goodformer:molecules"]
+    *_, network = member_configs(blend)
+    assert (
+        (network.training.epochs, network.training.patience)
+        == (alone.training.epochs, alone.training.patience)
+        > (1, 1)
+    )
+    short = configured(Recipe("blend:fast", overrides=["method.others=[gsat]", "training.epochs=3"]))
+    assert member_configs(short)[1].training.epochs == 3
+
+
+def test_epochs_without_effect_are_noted() -> None:
+    recipe = Recipe("blend:fast", overrides=["training.epochs=5"])
+    (note,) = recipe_notes(recipe, table_of(100), configured(recipe))
+    assert note == "the number of epochs is ignored: blend is fitted at once."

@@ -14,7 +14,8 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 
 from goodformer import GraphClassifier, GraphRegressor, GraphSet
-from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.apply.fit import OwnFile, fit_file
+from goodformer.apply.recipe import Recipe
 from goodformer.config.run import Hardware
 from goodformer.data.readers.collection import collect
 from goodformer.engine.store import Run

@@ -16,7 +16,8 @@ import yaml
 
 from goodformer import GraphClassifier, InputError, cli
 from goodformer.apply import tune as room
-from goodformer.apply.fit import OwnFile, Recipe, configure_fit
+from goodformer.apply.fit import OwnFile
+from goodformer.apply.recipe import Recipe, configure_fit
 from goodformer.config.presets import configure, presets
 from goodformer.config.run import Hardware, RunConfig
 from goodformer.config.search import read_preset, search_space, setting_names, value_of

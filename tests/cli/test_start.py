@@ -13,16 +13,17 @@ FIT = """
 import sys
 from pathlib import Path
 import goodformer.apply.fit as room
+from goodformer.apply.recipe import Recipe
 
 def watch(sentence):  # the first line of progress, before any training
     print("loaded", *({heavy} & set(sys.modules)))
     raise KeyboardInterrupt
 
 try:
-    room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", room.Recipe("erm", "gin"), watch=watch)
+    room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", Recipe("erm", "gin"), watch=watch)
 except KeyboardInterrupt:
     pass
-room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", room.Recipe("forest"), baseline=False)
+room.fit_file(room.OwnFile(Path("mine.csv"), ("nitro",)), "model", Recipe("forest"), baseline=False)
 """
 PREDICT = """
 import sys

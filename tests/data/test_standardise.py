@@ -12,8 +12,9 @@ import torch
 from rdkit import Chem
 
 from goodformer.apply.explain import explain_file
-from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.apply.fit import OwnFile, fit_file
 from goodformer.apply.predict import OLD_READER, notes_on, predict_file
+from goodformer.apply.recipe import Recipe
 from goodformer.config.run import Hardware
 from goodformer.data.benchmarks.table import load_table
 from goodformer.data.molecule import featurise, featurise_blocks

@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
 from goodformer.engine import bootstrap
+from goodformer.engine.evaluate import _target_metrics
 from goodformer.spec import Task
 
 RANDOM = np.random.default_rng(0)
@@ -85,3 +86,21 @@ def test_metrics_are_computed_some_resamples_at_a_time(monkeypatch: pytest.Monke
     assert peak < 2 * counts.nbytes
     for name, values in found.items():
         np.testing.assert_allclose(values, whole[name], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.3, 1.1, 1e6 + 0.1])
+def test_equal_values_have_no_variance_to_explain(value: float) -> None:
+    y = np.full(7, value)
+    found = bootstrap.number_metrics(y, y + 0.5, bootstrap.resamples(y))
+    assert np.isnan(found["r2"]).all()
+    assert found["rmse"] == pytest.approx(0.5)
+    assert _target_metrics(y + 0.5, y)["r2"] is None
+
+
+def test_variance_far_from_zero_is_not_rounded_away() -> None:
+    random = np.random.default_rng(0)
+    y = 1e6 + random.normal(0, 0.01, 50)
+    said = y + random.normal(0, 0.005, 50)
+    found = bootstrap.number_metrics(y, said, np.ones((1, 50)))["r2"]
+    assert found[0] == pytest.approx(r2_score(y, said), abs=1e-6)
+    assert _target_metrics(said, y)["r2"] == pytest.approx(r2_score(y, said), abs=1e-6)

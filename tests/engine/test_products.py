@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from threadpoolctl import threadpool_info
 from torch import Tensor, nn
 
 from goodformer.engine import products, record
@@ -140,6 +141,10 @@ def test_infinities_are_no_errors(counted: list[tuple[int, ...]]) -> None:
     assert len(counted) == 3
 
 
+def threads_of_blas() -> set[int]:
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
 def test_the_replacement_lasts_until_the_last_thread_leaves(counted: list[tuple[int, ...]]) -> None:
     inside, leave = threading.Event(), threading.Event()
 
@@ -148,16 +153,27 @@ def test_the_replacement_lasts_until_the_last_thread_leaves(counted: list[tuple[
             inside.set()
             leave.wait(10)
 
+    before = threads_of_blas()
     thread = threading.Thread(target=other)
     thread.start()
     inside.wait(10)
-    with fast_products():
-        torch.ones(3, 3) @ torch.ones(3, 3)
-    torch.ones(3, 3) @ torch.ones(3, 3)  # the other thread is still inside
-    leave.set()
-    thread.join()
+    try:
+        with fast_products(2):
+            torch.ones(3, 3) @ torch.ones(3, 3)
+        torch.ones(3, 3) @ torch.ones(3, 3)  # the other thread is still inside
+        assert threads_of_blas() == {1}
+    finally:
+        leave.set()
+        thread.join()
     torch.ones(3, 3) @ torch.ones(3, 3)
+    assert threads_of_blas() == before
     assert len(counted) == 2
+
+
+def test_a_block_has_as_many_threads_as_it_asks_for(counted: list[tuple[int, ...]]) -> None:
+    for threads in (1, 2):
+        with fast_products(threads):
+            assert threads_of_blas() == {threads}
 
 
 def tiny_run(folder: Path, epochs: int | None = None) -> Run:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.apply.fit import OwnFile, fit_file
 from goodformer.apply.predict import predict_file
+from goodformer.apply.recipe import Recipe
 from goodformer.config.run import Hardware
 from goodformer.fitted import FittedModel
 from tests.apply.molecules import molecules

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from goodformer import cli
-from goodformer.apply.fit import OwnFile, Recipe, fit_file
+from goodformer.apply.fit import OwnFile, fit_file
+from goodformer.apply.recipe import Recipe
 from goodformer.config.presets import member_table
 from goodformer.errors import InputError
 from goodformer.explain.explanation import explain

@@ -122,7 +122,10 @@ def test_the_default_is_what_fit_chooses_for_so_many_graphs(graphs: int, row: st
     assert headline.default_blend([plan], {plan.ids["linear", 1]: {"train_graphs": graphs}}) == row
 
 
-def test_without_records_the_default_is_not_guessed() -> None:
+def test_the_default_is_not_guessed() -> None:
     plan = compared({"name": "good-hiv", "domain": "size"}, "forest,linear", REDUCED, 1)
-    with pytest.raises(InputError, match="good-hiv"):
+    with pytest.raises(InputError, match="no run on good-hiv"):
         headline.default_blend([plan], {})
+    found = {plan.ids[name, 0]: {"train_graphs": graphs} for name, graphs in (("forest", 1999), ("linear", 2000))}
+    with pytest.raises(InputError, match="different defaults"):
+        headline.default_blend([plan], found)

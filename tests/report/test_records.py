@@ -17,6 +17,7 @@ from goodformer.report.records import (
     finished,
     known_records,
     mean_of,
+    mean_seconds,
     read_records,
     records_by_id,
     relative_cost,
@@ -178,3 +179,10 @@ def test_times_are_compared_by_the_library_that_multiplied_matrices(
     ours: list[dict[str, Any]], theirs: list[dict[str, Any]], ratio: float | None
 ) -> None:
     assert relative_cost(ours, theirs, "seconds_per_epoch") == (None if ratio is None else pytest.approx(ratio))
+
+
+def test_seconds_are_those_of_torchs_products_if_there_are_any() -> None:
+    clock = "seconds_per_epoch"
+    assert mean_seconds([timed(3.0), timed(5.0), timed(1.0, "OpenBLAS"), timed(None)], clock) == 4.0
+    assert mean_seconds([timed(1.0, "OpenBLAS")], clock) == 1.0
+    assert mean_seconds([timed(None)], clock) is None

@@ -20,8 +20,8 @@ from goodformer.engine.run import train
 from goodformer.engine.store import PREDICTED, Run
 from goodformer.spec import METRIC_NAMES, Task, split_names, worth
 
-CLASSES = ("forest", "linear")
-MEASURED = (*CLASSES, "gaussian-process")
+FOR_CLASSES = ("forest", "linear")
+FOR_VALUES = (*FOR_CLASSES, "gaussian-process")
 """Baselines for classes and for measured values: the strongest quick methods of docs/tried.md."""
 
 
@@ -51,7 +51,7 @@ def fit_baselines(
     metric, rows = benchmark.task.metric, {}
     members = {member_name(one): member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
     quiet = (hardware or Hardware()).model_copy(update={"progress": False, "tensorboard": False})
-    for name in MEASURED if benchmark.task.measured else CLASSES:
+    for name in FOR_VALUES if benchmark.task.measured else FOR_CLASSES:
         if name == config.method["name"]:
             continue
         if name in members:
@@ -71,7 +71,7 @@ def fit_baselines(
         return [-math.inf if value is None else worth(metric, value) for value in found]
 
     best = max(rows, key=values)
-    other = members.get(best) or Run(Path(runs) / rows[best]["run"])
+    other = member_run(run, rows[best]["run"])
     return {"best": best, "rows": rows, "difference": difference(run, other, benchmark.task)}
 
 
@@ -84,16 +84,16 @@ def difference(run: Run, other: Run, task: Task) -> dict[str, float | None]:
 
     Predictions of blends are cross-fitted there, as their metric is.
     """
-    kept, beside = (
-        read(one.folder / PREDICTED, (one.summary or {})["predictions"]["sha256"])["val"] for one in (run, other)
-    )
-    if not len(kept.y):
+    entries = [(one, (one.summary or {}).get("predictions")) for one in (run, other)]  # runs of old versions have none
+    found = [read(one.folder / PREDICTED, entry["sha256"])["val"] for one, entry in entries if entry]
+    if len(found) < 2 or not len(found[0].y):
         return interval(np.full(1, math.nan))
+    kept, beside = found
     factor, y = np.asarray(task.units) if task.measured else 1, kept.y.astype(float).reshape(len(kept.y), -1)
     names = [str(place) for place in range(y.shape[1])]
     entry = metrics(task, names, y * factor, kept.logits * factor, None, {"other": beside.logits * factor})[0]
-    found: dict[str, float | None] = entry["others"]["other"]["difference"]
-    return found
+    gap: dict[str, float | None] = entry["others"]["other"]["difference"]
+    return gap
 
 
 def verdict(report: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from goodformer.config.history import at_once
 from goodformer.config.presets import member_table
 from goodformer.data.readers.values import counted
 from goodformer.engine.selection import describe_selection
@@ -33,8 +34,9 @@ LIMITS = (
 def validation_use(report: Mapping[str, Any]) -> str:
     """Return what OOD validation was used for, which depends on the model."""
     if members := report.get("members"):
-        epochs = "to choose epochs and, cross-fitted" if any(one["epochs"] > 1 for one in members) else "cross-fitted"
-        return f"used, {epochs}, to combine members"
+        if all(at_once(one["method"]) for one in members):
+            return "used, cross-fitted, to combine members"
+        return "used to choose epochs and, cross-fitted, to combine members"
     return "used to choose the epoch" if report["epochs"] > 1 else "not used for fitting"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,18 +14,9 @@ from goodformer import files
 from goodformer.apply.baseline import fit_baselines, verdict
 from goodformer.apply.card import CARD, card
 from goodformer.apply.predict import LISTED, notes_on
+from goodformer.apply.recipe import Recipe, configure_fit, recipe_notes
 from goodformer.apply.refit import check_refit, plan_refit, refitted
-from goodformer.config.members import (
-    MEASURED,
-    MOLECULES,
-    blend_preset,
-    gains_from_networks,
-    split_overrides,
-    with_members,
-)
-from goodformer.config.presets import configure, fit_steps, presets
-from goodformer.config.run import Hardware, RunConfig, ignored_epochs, parse_assignment
-from goodformer.config.search import is_preset_file, read_preset
+from goodformer.config.run import Hardware, RunConfig
 from goodformer.data.benchmark import Benchmark
 from goodformer.data.benchmarks.table import LabelledFile, load_table
 from goodformer.data.molecule import RDKIT
@@ -45,29 +35,13 @@ from goodformer.engine.store import MODEL, PREDICTED, Run
 from goodformer.engine.weights import DERIVED, WEIGHTS, read_description
 from goodformer.errors import InputError
 from goodformer.fitted import FittedModel
-from goodformer.methods.members import BLEND, split_member
 from goodformer.pages import EVIDENCE, PAGE, attempted
 from goodformer.spec import SPLIT_NAMES, split_names
-from goodformer.transforms.environments import MOLECULE
 from goodformer.uncertainty.calibration import measures
 from goodformer.uncertainty.conformal import conformal_rank
 from goodformer.uncertainty.intervals import LEVEL
 from goodformer.uncertainty.training_rows import TRAINING
 
-AUTO, GOODFORMER = "auto", "goodformer"
-CHEMPROP = ("erm", "dmpnn")
-"""Method and model of chemprop's network, which has a preset for molecules, too."""
-STEPS = 3000
-"""Training steps by default: on few graphs that is many epochs."""
-MOST_EPOCHS = 100
-LEAST_PATIENCE = 10
-PERFECT_EPOCHS, PERFECT_STEPS = 5, 80
-"""A run ends after so many epochs, and so many steps, with a perfect metric. Explanations improve for longer than the
-metric of an easy task. With the 400 molecules of ``examples/nitro.csv``, the marked part decided in 24 of 44 molecules
-with a nitro group (``molecule-rules``) for a network that ended after 40 perfect steps, in 38 after 80, and in the same
-38 after 200; for the blend it was 44 each time."""
-LEAST_AVERAGE = 10
-"""Smallest number of steps over which weights are averaged."""
 CHANCE = 0.01
 """Probability below which too few values inside intervals are no accident."""
 PURPOSES = {"id_val": "calibration", "val": "choosing the epoch or combining members"}
@@ -125,31 +99,6 @@ class OwnFile:
         return load_table(self.path, self.smiles, self.target, self.split, self.seed, *more)
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What is fitted to a user's data.
-
-    Attributes:
-        method: Name of a method, ``METHOD:PRESET``, ``METHOD on MODEL``, or ``auto``, see `choose_method`.
-        model: Name of a model; by default the one the method is published with.
-        preset: Preset of the method to start from, or a preset file, which also names method and model; by default see
-            `choose_method`.
-        overrides: ``part.setting=value``, for example ``training.epochs=5``.
-        seed: Seed of the run.
-        members: Runs with different seeds that predict together; by default one, or what a blend says.
-        networks: Whether networks are members of the blend that ``auto`` means for molecules; None decides by the data,
-            see `wants_networks`.
-    """
-
-    method: str = AUTO
-    model: str | None = None
-    preset: str | Path | None = None
-    overrides: Sequence[str] = ()
-    seed: int = 0
-    members: int | None = None
-    networks: bool | None = None
-
-
 def fit_file(
     source: OwnFile,
     out: str | Path,
@@ -205,8 +154,7 @@ def fit_file(
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier and not same else ""
         warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
-            ignored = ignored_epochs(config.method["name"], recipe.overrides)
-            notes = (replaced, *warned, ignored, network_note(benchmark, recipe, config), before.reuse_note)
+            notes = (replaced, *warned, *recipe_notes(recipe, benchmark, config), before.reuse_note)
             for sentence in filter(None, notes):
                 warn(sentence)
         if watch and not before.finished:
@@ -297,107 +245,6 @@ def _run_of(folder: Path) -> str | None:
     return None
 
 
-def configure_fit(benchmark: Benchmark, dataset: Mapping[str, Any], recipe: Recipe) -> RunConfig:
-    """Return the configuration of a run on a user's data: a preset, with training adapted to the number of graphs."""
-    method, model, preset, overrides = recipe.method, recipe.model, recipe.preset, recipe.overrides
-    if preset is not None and is_preset_file(preset):
-        file = preset
-        method, model, preset, lines = read_preset(file)
-        for kind, wanted, named in (("method", recipe.method, method), ("model", recipe.model, model)):
-            if wanted not in (None, AUTO, named):
-                raise InputError(f"{file} names the {kind} {named}, not {wanted}; leave out --{kind}, or the file.")
-        overrides = [*lines, *overrides]
-    method, model, preset = named_row(method, model, preset)
-    if method == AUTO and model is None and preset is None and benchmark.features == MOLECULE:
-        method, networks = BLEND, wants_networks(benchmark, recipe)
-        if not {"method.of", "preset"} & {line.partition("=")[0].strip() for line in overrides}:
-            preset = blend_preset(benchmark.task.measured, networks)
-    elif recipe.networks is not None:
-        cause = "name no method, model or preset" if benchmark.features == MOLECULE else "these are other graphs"
-        raise InputError(f"whether networks take part can be chosen only for the default blend of molecules; {cause}.")
-    method, preset = choose_method(benchmark, method, model, None if preset is None else str(preset), overrides)
-    if recipe.members is not None:
-        method, overrides = with_members(method, recipe.members, overrides)
-    plain = configure(dataset, method, model, preset, seed=recipe.seed, overrides=overrides)
-    given = {".".join(parse_assignment(line)[0]) for line in overrides}
-    fitting = enough_training(benchmark.splits["train"], plain, given)
-    return plain.with_overrides([line for line in fitting if line.partition("=")[0] not in given])
-
-
-def named_row(method: str, model: str | None, preset: str | Path | None) -> tuple[str, str | None, str | Path | None]:
-    """Return method, model and preset, also of a method that is named ``METHOD:PRESET`` or ``METHOD on MODEL``.
-
-    A preset that only blends have means a blend.
-    """
-    name, its_model, its_preset = split_member(method)
-    if (its_model and model) or (its_preset and preset):
-        raise InputError(
-            f"{method!r} names a {'model' if its_model and model else 'preset'} already; give one of them."
-        )
-    model, preset = its_model or model, its_preset or preset
-    if name == AUTO and preset in set(presets(BLEND)) - set(presets(GOODFORMER)):
-        name = BLEND
-    return name, model, preset
-
-
-def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
-    """Return whether networks are members of the blend that molecules get.
-
-    A recipe with several members or with settings of networks has networks.
-    """
-    about = network_settings(recipe)
-    if recipe.networks is False and about:
-        raise InputError(
-            f"{about[0]} is a setting of networks, which were to be left out; remove it, or let networks take part."
-        )
-    if recipe.networks is not None:
-        return recipe.networks
-    return bool(about) or gains_from_networks(benchmark.task.measured, len(benchmark.splits["train"]))
-
-
-def network_settings(recipe: Recipe) -> list[str]:
-    """Return what a recipe says of networks: ``members``, and names of settings other than those of any blend."""
-    names = [line.partition("=")[0].strip() for line in recipe.overrides]
-    about = [name for name in names if name.partition(".")[0] in ("training", "model", "method")]
-    several = recipe.members is not None and recipe.members > 1
-    return [*(["members"] if several else []), *(name for name in about if name not in ("method.shift", "method.mean"))]
-
-
-def network_note(benchmark: Benchmark, recipe: Recipe, config: RunConfig) -> str:
-    """Return a sentence if networks are part of a fit only because the recipe has settings of networks."""
-    measured, rows = benchmark.task.measured, len(benchmark.splits["train"])
-    free = recipe.networks is None and config.preset == blend_preset(measured, True)
-    if not free or not (about := network_settings(recipe)) or gains_from_networks(measured, rows):
-        return ""
-    return f"networks are included because {about[0]} is a setting of networks; the default for {rows} rows has none."
-
-
-def choose_method(
-    benchmark: Benchmark, method: str, model: str | None, preset: str | None, overrides: Sequence[str] = ()
-) -> tuple[str, str]:
-    """Return the method and the preset where they are left open; ``auto`` is GOODFormer.
-
-    GOODFormer reads codes of environments if the graphs are molecules or the labels measured values; chemprop's network
-    reads properties of atoms if the labels are classes of molecules.
-
-    Args:
-        benchmark: The data.
-        method: Name of a method, or ``auto``.
-        model: Name of a model, or None.
-        preset: Name of a preset, or None.
-        overrides: Settings of the user; ``method.of`` names the method of a blend's members.
-    """
-    molecular = benchmark.features == MOLECULE
-    if method == AUTO:
-        method = GOODFORMER
-    if preset is None:
-        of = split_overrides(overrides)[0].get("of", GOODFORMER) if method == BLEND else method
-        ours = (of == GOODFORMER and model in (None, GOODFORMER)) or (of, model) == CHEMPROP
-        kind = MEASURED if benchmark.task.measured else MOLECULES if molecular else ""
-        preset = kind if ours and kind in presets(of) else "default"
-    return method, preset
-
-
 def fit_benchmark(
     config: RunConfig, benchmark: Benchmark, runs: str | Path, hardware: Hardware | None = None
 ) -> tuple[FittedModel, Run]:
@@ -465,38 +312,6 @@ def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
                 f"no rows left for {PURPOSES[split]} ({SPLIT_NAMES[split]}, {split}) out of {rows}; "
                 "give more rows, or choose another split."
             )
-
-
-def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()) -> list[str]:
-    """Return settings that adapt training to the number of graphs; none if the user set the epochs.
-
-    None, too, if the preset has one epoch, as for methods that are fitted at once.
-
-    The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
-    needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
-    that point. Presets that name their number of steps, such as those with codes of environments, which are learnt
-    fast, keep their decaying rate. A run also ends once the
-    selection metric has been perfect for some time. Weights are averaged over at most one epoch, so that the average
-    does not contain the first steps.
-
-    Args:
-        train: Training graphs.
-        config: The run with the settings of its preset.
-        given: Names of the settings of the user, such as ``training.epochs``.
-    """
-    if config.training.epochs == 1 or "training.epochs" in given:
-        return []
-    steps = max(math.ceil(len(train) / config.training.batch_size), 1)
-    own = fit_steps(config)
-    epochs = min(max(math.ceil((own or STEPS) / steps), 3 if own else 10), MOST_EPOCHS)
-    decay = min(config.training.average_decay, 1 - 1 / max(steps, LEAST_AVERAGE))
-    return [
-        f"training.epochs={epochs}",
-        f"training.patience={max(epochs // 4, LEAST_PATIENCE)}",
-        f"training.perfect_patience={max(math.ceil(PERFECT_STEPS / steps), PERFECT_EPOCHS)}",
-        *([] if own else ["training.schedule=constant"]),
-        f"training.average_decay={decay:.4g}",
-    ]
 
 
 @contextmanager

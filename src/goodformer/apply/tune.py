@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodformer import files
-from goodformer.apply.fit import OwnFile, Recipe, check_splits, configure_fit
+from goodformer.apply.fit import OwnFile, check_splits
+from goodformer.apply.recipe import Recipe, configure_fit
 from goodformer.config.run import Hardware, RunConfig, parse_assignment
 from goodformer.config.search import Range, lines_of, search_space, value_of, write_preset
 from goodformer.data.benchmark import Benchmark
@@ -186,7 +187,7 @@ def tune(
         watch(f"the search in {folder} has {counted(done, 'finished trial')}; to continue it, give a larger --trials.")
     try:
         with journal.worker() as name:
-            worker = Worker(study, journal, name, search, space, config.training.epochs, watch)
+            worker = SearchWorker(study, journal, name, search, space, config.training.epochs, watch)
             while len(finished(study)) < trials:
                 worker.work_here() if spread is None else worker.work_elsewhere(spread, trials)
     finally:  # also if the user stops the search
@@ -237,7 +238,7 @@ def open_study(search: Search, path: Path) -> tuple[optuna.Study, Journal]:
 
 
 @dataclass(frozen=True)
-class Worker:
+class SearchWorker:
     """Where a process works on a search: it takes trials, has their runs trained, and tells the study how they ended.
 
     Attributes:

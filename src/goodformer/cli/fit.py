@@ -11,7 +11,7 @@ import typer
 
 from goodformer.cli import options, output
 from goodformer.errors import InputError
-from goodformer.spec import RANDOM
+from goodformer.spec import RANDOM, REGRESSION
 
 
 def command(
@@ -124,7 +124,8 @@ def command(
     watch = output.teller(quiet)
     with output.working():
         watch(f"reading {data} ...")
-        from goodformer.apply.fit import OwnFile, Recipe, fit_file
+        from goodformer.apply.fit import OwnFile, fit_file
+        from goodformer.apply.recipe import Recipe
         from goodformer.config.run import Hardware
 
         if preset and preset_file:
@@ -156,7 +157,8 @@ def command(
     if as_json:
         output.document(report)
     else:
-        _show(report, shown, hint=method == "auto" and networks is None)
+        named = (method, networks, model, preset, preset_file) != ("auto", None, None, None, None)
+        _show(report, shown, hint=not named)
 
 
 USES = {
@@ -188,6 +190,7 @@ def _show(report: dict[str, Any], shown: Sequence[str] = (), hint: bool = False)
         shown: Notes that were printed before.
         hint: Whether to say how networks can be added to a blend without any.
     """
+    from goodformer.config.history import at_once
     from goodformer.config.presets import member_table
     from goodformer.data.readers.values import counted
     from goodformer.engine.selection import describe_selection
@@ -213,8 +216,9 @@ def _show(report: dict[str, Any], shown: Sequence[str] = (), hint: bool = False)
     members = report.get("members") or []
     if members:
         remarks = [meaning]
-        if hint and all(one["epochs"] == 1 for one in members):
-            remarks.append("no member is a network; --networks adds GOODFormer and takes longer")
+        if hint and all(at_once(one["method"]) for one in members):
+            more = " and chemprop's network" if report["task"] == REGRESSION else ""
+            remarks.append(f"no member is a network; --networks adds GOODFormer{more} and takes longer")
     if again := describe_refit(report):
         remarks.append(f"metrics are those of the model that knows the training rows alone; afterwards {again}")
     fitted = report["method"] if members else f"{report['method']} ({report['model']})"

@@ -66,7 +66,8 @@ def command(
         "seed": seed,
     }
     with output.working():
-        from goodformer.config.run import Hardware, ignored_epochs
+        from goodformer.config.presets import ignored_epochs
+        from goodformer.config.run import Hardware
         from goodformer.config.settings_file import configure_from
         from goodformer.engine.run import train
         from goodformer.engine.store import Run
@@ -82,7 +83,7 @@ def command(
         )
         settings = configure_from(config, typed, overrides or [])
         given = [*(overrides or []), *([] if epochs is None else [f"training.epochs={epochs}"])]
-        notes = (ignored_epochs(settings.method["name"], given), Run(runs / settings.folder_name).reuse_note)
+        notes = (ignored_epochs(settings, given), Run(runs / settings.folder_name).reuse_note)
         for note in filter(None, notes):
             typer.echo(f"note: {note}", err=True)
         run = train(settings, runs, hardware)

@@ -57,11 +57,14 @@ def with_members(method: str, members: int, overrides: Sequence[str] = ()) -> tu
         return BLEND, [*overrides, f"method.members={members}"]
     if members == 1:
         return method, list(overrides)
-    if "seedless" in METHODS.describe(method).flags:
-        raise InputError(
-            f"{method} gives almost the same model for every seed; leave --members out, or choose another method."
-        )
     return BLEND, [f"method.of={method}", "method.others=[]", *overrides, f"method.members={members}"]
+
+
+def check_seeds(config: RunConfig) -> None:
+    """Raise an error if a blend has several members that differ in their seed only, of a method that ignores it."""
+    of = config.method["of"]
+    if config.method["members"] > 1 and "seedless" in METHODS.describe(of).flags:
+        raise InputError(f"{of} gives almost the same model for every seed; leave out members, or name another method.")
 
 
 def is_blend(config: RunConfig) -> bool:

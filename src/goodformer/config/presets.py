@@ -16,7 +16,7 @@ too. Settings of that method are given like those of the method itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from goodformer.config.history import at_once
-from goodformer.config.members import SEEDS, alike_configs, blend_of, is_blend, split_overrides
+from goodformer.config.members import SEEDS, alike_configs, blend_of, check_seeds, is_blend, split_overrides
 from goodformer.config.run import RunConfig, assign, parse_assignment, read_yaml
 from goodformer.data import DATASETS
 from goodformer.errors import InputError, check_name
@@ -36,6 +36,8 @@ Tree = dict[str, Any]
 
 PLAIN: Tree = {"model": "gin", "presets": {"default": {}}}
 """Settings of a method that has no file of its own."""
+LENGTH = ("selection", "epochs", "patience", "perfect_patience")
+"""Settings of training that networks have from the blend of which they are members."""
 
 
 def presets(method: str) -> list[str]:
@@ -94,7 +96,9 @@ def configure(
         lines = [f"method.{line}" for line in own.pop("settings", ())]
         of, own_preset, settings = _blended(choice["preset"], own.pop("of", None))
         first = configure(given, of, choice["model"], own_preset, choice["budget"], seed, [*lines, *rest])
-        return blend_of(first, preset=choice["preset"], **{**settings, **own})
+        made = blend_of(first, preset=choice["preset"], **{**settings, **own})
+        check_seeds(made)
+        return _with_length(made, rest)
     name = choice["model"] or default_model(method)
     tree: Tree = {"dataset": dict(given), "model": {"name": name}, "method": {"name": method}, "training": {}}
     tree |= {"seed": seed, "preset": choice["preset"], "budget": choice["budget"]}
@@ -117,34 +121,58 @@ def configure(
 
 def fit_steps(config: RunConfig) -> int | None:
     """Return how many training steps `fit` gives the preset of a run; None for the usual number."""
-    method, preset = config.method["name"], config.preset
-    if is_blend(config):
-        method, preset, _ = _blended(preset, config.method["of"])
-    fit = {name: value for settings in _preset(method, preset) for name, value in settings.get("fit", {}).items()}
-    return fit.get("steps")
+    layers = _preset(config.method["name"], config.preset)
+    return {name: value for settings in layers for name, value in settings.get("fit", {}).items()}.get("steps")
 
 
 def member_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the runs of all members of a blend; none if the run is not a blend.
-
-    A member without a preset has the one with the name of the blend's preset, if its method has such a preset.
-    """
+    """Return the runs of all members of a blend; none if the run is not a blend."""
     if not is_blend(config):
         return []
     _, own_preset, _ = _blended(config.preset, config.method["of"])
-    found, length = alike_configs(config, own_preset), ("selection", "epochs", "patience", "perfect_patience")
+    found = alike_configs(config, own_preset)
     for member in config.method["others"]:
-        method, model, preset = split_member(member)
-        preset = preset or (config.preset if config.preset in presets(method) else "default")
-        if at_once(method) and model not in (None, default_model(method)):
-            raise InputError(
-                f"member {member!r}: {method} has no other model than {default_model(method)}; name it alone."
-            )
-        shared = length[:1] if at_once(method) else length  # members learn as long as the blend says
-        lines = [f"training.{name}={json.dumps(getattr(config.training, name))}" for name in shared]
         seed = SEEDS * config.seed + len(found)
-        found.append(configure(config.dataset, method, model, preset, config.budget, seed, lines))
+        shared = LENGTH[:1] if at_once(split_member(member)[0]) else LENGTH  # networks learn as long as the blend says
+        lines = [f"training.{name}={json.dumps(getattr(config.training, name))}" for name in shared]
+        found.append(_further(config, member, seed, lines))
     return found
+
+
+def _further(config: RunConfig, member: str, seed: int, lines: Sequence[str]) -> RunConfig:
+    """Return the run of a further member of a blend.
+
+    Without a preset it has the one with the name of the blend's preset, if its method has such a preset.
+    """
+    method, model, preset = split_member(member)
+    preset = preset or (config.preset if config.preset in presets(method) else "default")
+    if at_once(method) and model not in (None, default_model(method)):
+        raise InputError(f"member {member!r}: {method} has no other model than {default_model(method)}; name it alone.")
+    return configure(config.dataset, method, model, preset, config.budget, seed, lines)
+
+
+def _with_length(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """Return a blend that trains as long as its first network if its first member is fitted at once."""
+    networks = [member for member in config.method["others"] if not at_once(split_member(member)[0])]
+    if not at_once(config.method["of"]) or not networks:
+        return config
+    own = _further(config, networks[0], config.seed, ()).training
+    given = {".".join(parse_assignment(line)[0]) for line in overrides}
+    names = [name for name in LENGTH[1:] if f"training.{name}" not in given]
+    return config.with_overrides([f"training.{name}={json.dumps(getattr(own, name))}" for name in names])
+
+
+def networks_of(config: RunConfig) -> list[RunConfig]:
+    """Return what is trained by gradients: the run itself, or members of a blend; none if all is fitted at once."""
+    return [one for one in member_configs(config) or [config] if not at_once(one.method["name"])]
+
+
+def ignored_epochs(config: RunConfig, assignments: Iterable[str]) -> str:
+    """Return a sentence if assignments, such as ``training.epochs=5``, name epochs for a run that has none."""
+    names = {line.partition("=")[0].strip() for line in assignments}
+    if "training.epochs" not in names or networks_of(config):
+        return ""
+    return f"the number of epochs is ignored: {config.method['name']} is fitted at once."
 
 
 def member_name(member: Mapping[str, Any]) -> str:

@@ -261,14 +261,6 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return values
 
 
-def ignored_epochs(method: str, assignments: Iterable[str]) -> str:
-    """Return a sentence if assignments, such as ``training.epochs=5``, name epochs for a method that has none."""
-    names = {line.partition("=")[0].strip() for line in assignments}
-    if not history.at_once(method) or "training.epochs" not in names:
-        return ""
-    return f"the number of epochs is ignored: {method} is fitted at once."
-
-
 def parse_assignment(text: str) -> tuple[list[str], Any]:
     """Read ``a.b=value`` into a path and a value."""
     path, equals, value = text.partition("=")

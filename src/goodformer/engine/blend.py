@@ -67,7 +67,7 @@ def complete_blend(
     taught_by = RULES[config.training.selection] or "val"
     held_out = combine(blend, ready.splits[taught_by], size, config.method["shift"])
 
-    about = {"run": config.id, "epoch": 1, "dataset": config.dataset}
+    about = {"run": config.id, "epoch": 1, "dataset": config.dataset, "preset": config.preset}
     described = file.model_copy(update={"about": about})
     save_weights(run.folder / BEST, described, blend.state_dict())
     last = Blend.join(task, [load_weights(one.weights(LAST))[0] for one in trained], mean)

@@ -193,10 +193,16 @@ def number_metrics(y: Array, said: Array, counts: Array) -> dict[str, Floats]:
     known = ~np.isnan(y)
     y, error, counts = y[known], (said - y)[known], counts[:, known]
     square = weighted_mean(error**2, counts)
+    middle = y - y.mean() if len(y) else y  # so that the spread of values far from zero is not rounded away
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread = weighted_mean(y**2, counts) - weighted_mean(y, counts) ** 2
-        explained = np.where(spread > 0, 1 - square / spread, np.nan)  # unknown where all values are equal
+        spread = weighted_mean(middle**2, counts) - weighted_mean(middle, counts) ** 2
+        explained = np.where(spread > least_spread(y), 1 - square / spread, np.nan)
         return {"rmse": np.sqrt(square), "mae": weighted_mean(np.abs(error), counts), "r2": explained}
+
+
+def least_spread(y: Array) -> float:
+    """Return a variance below which values differ by rounding only, so that no share of it can be explained."""
+    return float((1e-12 * np.abs(y).max(initial=0.0)) ** 2)
 
 
 def plain(value: float) -> float | None:

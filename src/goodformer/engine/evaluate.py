@@ -14,6 +14,7 @@ from torch import Tensor
 from goodformer.batch import Batch
 from goodformer.data.graphs import GraphSet
 from goodformer.engine.batches import evaluation_batches
+from goodformer.engine.bootstrap import least_spread
 from goodformer.engine.precision import edge_auc, graph_precision, node_scores
 from goodformer.errors import InputError
 from goodformer.methods.base import Method, Prediction, link, mean_loss
@@ -200,14 +201,14 @@ def _target_metrics(values: NDArray[np.floating], y: NDArray[np.floating]) -> Me
     values, y = values[known].astype(np.float64), y[known].astype(np.float64)
     if not len(y) or not np.isfinite(values).all():
         return dict.fromkeys(("rmse", "mae", "r2", "spearman"))
-    error, spread = values - y, float(np.square(y - y.mean()).sum())
+    error, spread = values - y, float(np.square(y - y.mean()).mean())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of one value, or of equal values
         rank = float(spearmanr(values, y).statistic) if len(y) > 1 else math.nan
     return {
         "rmse": float(np.sqrt(np.square(error).mean())),
         "mae": float(np.abs(error).mean()),
-        "r2": 1 - float(np.square(error).sum()) / spread if spread > 0 else None,
+        "r2": 1 - float(np.square(error).mean()) / spread if spread > least_spread(y) else None,
         "spearman": _known(rank),
     }
 

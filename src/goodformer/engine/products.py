@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
@@ -41,7 +41,7 @@ def openblas_is_faster() -> bool:
 
 
 def suits(a: Tensor, b: Tensor) -> bool:
-    """Return whether `product` is to multiply these; torch also has the words for shapes that do not match."""
+    """Return whether `product` is to multiply these; shapes that do not match are left to torch, which reports them."""
     if a.dtype not in TYPES or a.dtype != b.dtype or not a.dim() == b.dim() == 2 or a.shape[1] != b.shape[0]:
         return False
     return a.numel() * b.shape[1] >= SMALLEST
@@ -50,7 +50,7 @@ def suits(a: Tensor, b: Tensor) -> bool:
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return a b, (M, K) and (K, N) -> (M, N), for dense tensors on the CPU."""
     found = a.new_empty(a.shape[0], b.shape[1])
-    with np.errstate(all="ignore"):  # as torch, which leaves infinities to who reads the result
+    with np.errstate(all="ignore"):  # like torch, do not warn of infinities
         np.matmul(a.detach().numpy(), b.detach().numpy(), out=found.numpy())
     return found
 
@@ -82,23 +82,25 @@ class _Replacement:
 
 
 class _Shared:
-    """The replacement of this process, which has one set of operators, and how many blocks use it."""
+    """The replacement of this process, which has one set of operators and one OpenBLAS, and how many blocks use it."""
 
     def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-        self.replacement: _Replacement | None = None
+        self.lock, self.users, self.inside = threading.Lock(), 0, ExitStack()
 
-    def enter(self) -> None:
+    def enter(self, threads: int) -> None:
+        from threadpoolctl import threadpool_limits
+
         with self.lock:
+            if not self.users:
+                self.inside.callback(_Replacement().undo)
+                self.inside.enter_context(threadpool_limits(threads, "blas"))
             self.users += 1
-            self.replacement = self.replacement or _Replacement()
 
     def leave(self) -> None:
         with self.lock:
             self.users -= 1
-            if not self.users and self.replacement is not None:
-                self.replacement.undo()
-                self.replacement = None
+            if not self.users:
+                self.inside.close()
 
 
 _shared = _Shared()
@@ -111,16 +113,13 @@ def fast_products(threads: int = 1) -> Iterator[None]:
     Other threads of the process multiply in the same way until the last block ends.
 
     Args:
-        threads: Threads that OpenBLAS uses inside the block.
+        threads: Threads that OpenBLAS uses inside the block; if blocks overlap, the number of the first one counts.
     """
     if not openblas_is_faster():
         yield
         return
-    from threadpoolctl import threadpool_limits
-
-    _shared.enter()
+    _shared.enter(threads)
     try:
-        with threadpool_limits(threads, "blas"):
-            yield
+        yield
     finally:
         _shared.leave()

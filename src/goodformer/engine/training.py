@@ -248,6 +248,7 @@ class Training:
     def _described(self, position: int) -> ModelFile:
         """Describe the weights of an epoch."""
         about = {"run": self.config.id, "epoch": self.epochs[position]["epoch"], "dataset": self.config.dataset}
+        about["preset"] = self.config.preset
         return self.file.model_copy(update={"about": about})
 
 

@@ -286,7 +286,7 @@ class RemoteRuns:
                 self._receive(*current[label], content, judge)
         for ref in done:
             if ref in self.running:
-                self._land(ref, self.running.pop(ref))
+                self._settle(ref, self.running.pop(ref))
         ended, self.ended = self.ended, []
         return ended
 
@@ -302,7 +302,7 @@ class RemoteRuns:
                 del self.running[ref]
                 self._end(remote, STOPPED)
 
-    def _land(self, ref: Any, remote: RemoteRun) -> None:
+    def _settle(self, ref: Any, remote: RemoteRun) -> None:
         said, reason, diverged = "", None, False
         try:
             reason, said, diverged = self.ray.get(ref)

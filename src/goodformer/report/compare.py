@@ -21,7 +21,7 @@ from goodformer.report import paired
 from goodformer.report.metrics import METRICS, chance, chosen_on, over_seeds
 from goodformer.report.paired import PredictionStore, RowPredictions
 from goodformer.report.paper import is_whole_table
-from goodformer.report.records import Record, clock_of, mean_of, relative_cost
+from goodformer.report.records import Record, clock_of, mean_seconds, relative_cost
 from goodformer.report.rows import ALL, BASELINE, Row
 from goodformer.report.rows import row as named_row
 from goodformer.report.rows import rows as named_rows
@@ -94,7 +94,7 @@ class Comparison:
         """Return the rows that a user typed, separated by commas, to compare all others with."""
         return [self.row(word) for word in words.split(",")] if words else []
 
-    def held(self, row: Row, found: Mapping[str, Record], store: PredictionStore) -> RowPredictions:
+    def predictions_of(self, row: Row, found: Mapping[str, Record], store: PredictionStore) -> RowPredictions:
         """Return the kept predictions of a row on OOD test by seed."""
         done = {seed: found[one] for seed in self.seeds if (one := self.ids[row.name, seed]) in found}
         metric = next((str(record.get("metric")) for record in done.values()), "")
@@ -186,7 +186,7 @@ def report(
                 "given": given(config, done.values()),
                 "failed": {str(seed): failures[one] for seed, one in ids.items() if failures and one in failures},
                 **{name: mean.to_dict() if mean.known else None for name, mean in means.items()},
-                "seconds_per_epoch": mean_of(record.get(clock) for record in done.values()).mean,
+                "seconds_per_epoch": mean_seconds(done.values(), clock),
                 "cost": relative_cost(done.values(), baseline, clock),
                 "paper": {
                     name: None if (pair := published[name]) is None else {"mean": pair[0], "std": pair[1]}
@@ -258,7 +258,7 @@ def paired_difference(
     """Return the mean difference of two rows on OOD test with its interval, in points, or why there is none."""
     if store is None:
         return paired.NOT_KEPT
-    pair = paired.pair_up(*(comparison.held(row, found, store) for row in (first, second)))
+    pair = paired.pair_up(*(comparison.predictions_of(row, found, store) for row in (first, second)))
     return pair if isinstance(pair, str) else paired.differences([[pair]])[0].to_dict()
 
 

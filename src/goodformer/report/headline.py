@@ -217,12 +217,15 @@ def default_blend(comparisons: Sequence[Comparison], found: Mapping[str, Record]
     """Return the row that `fit` uses by default for classes of molecules with so many training graphs as were recorded.
 
     Raises:
-        InputError: No run is recorded.
+        InputError: No run is recorded, or `fit` uses different rows for some of the comparisons.
     """
     sizes = [found[one]["train_graphs"] for some in comparisons for one in some.ids.values() if one in found]
     if not sizes:
         raise InputError(f"no run on {comparisons[0].settings['name']} is recorded; run the comparison first.")
-    return f"blend:{blend_preset(False, gains_from_networks(False, max(sizes)))}"
+    rows = {f"blend:{blend_preset(False, gains_from_networks(False, size))}" for size in sizes}
+    if len(rows) > 1:
+        raise InputError(f"{comparisons[0].settings['name']} has splits with different defaults; list them apart.")
+    return rows.pop()
 
 
 def _mean(name: str, records: Sequence[Record]) -> Cell:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from goodformer.report import paper
-from goodformer.report.records import INFERENCE, Mean, Record, library_of, mean_of
+from goodformer.report.records import INFERENCE, TORCH, Mean, Record, library_of, mean_of
 from goodformer.report.table import Cell
 from goodformer.spec import SPLIT_NAMES, percent
 
@@ -109,7 +109,7 @@ METRICS = {
         "training, s",
         lambda record: (
             _scaled(record.get("processor_seconds_per_epoch"), record.get("train_graphs"), TRAINING_GRAPHS)
-            if library_of(record) == "torch"  # times of the others do not compare
+            if library_of(record) == TORCH  # times of the others do not compare
             else None
         ),
         partial(_published_seconds, "training"),

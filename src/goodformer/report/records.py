@@ -18,6 +18,8 @@ from goodformer.errors import InputError
 
 Record = Mapping[str, Any]
 """The summary of one run, as ``summary.json`` and ``results/*.jsonl`` hold it."""
+TORCH = "torch"
+"""Name of torch's own library among those that multiply matrices."""
 INFERENCE = "inference"
 """Kind of the records of inference times, and the metric they contain."""
 ADVICE = "give a file with one JSON object per line, as goodformer runs export -o FILE writes it"
@@ -225,10 +227,16 @@ def relative_cost(records: Iterable[Record], baseline: Iterable[Record], clock: 
     return statistics.fmean(ratios) if ratios else None
 
 
+def mean_seconds(records: Iterable[Record], clock: str) -> float | None:
+    """Return the mean time of some runs: of those whose matrices torch multiplied, if there are any."""
+    known = _by_library(records, clock)
+    return statistics.fmean(known.get(TORCH) or next(iter(known.values()))) if known else None
+
+
 def library_of(record: Record) -> str:
     """Return the library that multiplied the matrices of a run: torch's own, or OpenBLAS on some processors."""
     named: str | None = (record.get("machine") or {}).get("products")
-    return named if named and record.get("device") == "cpu" else "torch"
+    return named if named and record.get("device") == "cpu" else TORCH
 
 
 def _by_library(records: Iterable[Record], clock: str) -> dict[str, list[float]]:

@@ -19,7 +19,7 @@ from goodformer.data.benchmarks.sizes import generated_sizes
 from goodformer.engine.store import NamedRecord
 from goodformer.errors import InputError
 from goodformer.report.metrics import METRICS, SELECTION_NAMES, chosen_on
-from goodformer.report.records import Record, clock_of, mean_of, read_records, relative_cost
+from goodformer.report.records import Record, clock_of, mean_seconds, read_records, relative_cost
 from goodformer.report.rows import GNN, GOODFORMER, PAPER, PLAIN_GNN, SHARED, version_title
 from goodformer.report.table import ABSENT, Cell, Table, insert
 from goodformer.spec import METRIC_NAMES, percent, worth
@@ -240,5 +240,5 @@ def _baseline(budget: str, groups: Mapping[Key, Sequence[Record]]) -> Sequence[R
 def _cost(records: Sequence[Record], baseline: Sequence[Record]) -> Cell:
     """Return mean seconds per epoch, CPU seconds if every record has them, and the multiple of ERM's."""
     name = clock_of((*records, *baseline))
-    mine, ratio = mean_of(record.get(name) for record in records).mean, relative_cost(records, baseline, name)
+    mine, ratio = mean_seconds(records, name), relative_cost(records, baseline, name)
     return Cell.mean(mine, digits=1, remark="" if ratio is None else f"({ratio:.2f} x)")

@@ -197,7 +197,7 @@ def differences(
 def _pair(
     comparison: Comparison, first: Row, second: Row, found: Mapping[str, Record], store: PredictionStore
 ) -> Pair | str:
-    return paired.pair_up(*(comparison.held(row, found, store) for row in (first, second)))
+    return paired.pair_up(*(comparison.predictions_of(row, found, store) for row in (first, second)))
 
 
 def table(report: Mapping[str, Any]) -> Table:
