@@ -117,6 +117,15 @@ def test_a_number_of_members_that_cannot_be_is_refused(members: object) -> None:
         GraphClassifier(**{**FAST, "members": members}).fit(*molecules())
 
 
+@pytest.mark.parametrize(("method", "found"), [("auto", "blend"), ("forest:shared", "forest")])
+def test_a_loaded_estimator_can_be_cloned_and_fitted_again(method: str, found: str, tmp_path: Path) -> None:
+    smiles, labels = molecules()
+    first = GraphClassifier(method, split="random", random_state=3).fit(smiles, labels)
+    again = clone(GraphClassifier.load(first.save(tmp_path / "model"))).set_params(split="random", random_state=3)
+    assert again.method == found
+    assert (again.fit(smiles, labels).predict_proba(smiles) == first.predict_proba(smiles)).all()
+
+
 def test_networks_are_a_choice_of_yes_no_or_default() -> None:
     with pytest.raises(InputError, match="networks = 'yes' is not accepted"):
         GraphClassifier(networks="yes").fit(*molecules())

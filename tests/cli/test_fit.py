@@ -21,6 +21,7 @@ from goodformer import cli
 from goodformer.apply.card import card
 from goodformer.apply.fit import fresh_folder
 from goodformer.cli.fit import _show
+from goodformer.config.members import MANY_CLASSES, MANY_VALUES
 from goodformer.config.presets import member_name
 from goodformer.data.splits.split import Split
 from goodformer.fitted import FittedModel
@@ -475,3 +476,12 @@ def test_the_card_names_baselines_and_members() -> None:
     assert "| linear | 4 | 0.750 | 1.000 | - | - | - | - |" in text
     assert "Val has only 2 rows." in text
     assert "## Calibration" not in text
+
+
+def test_help_and_pages_name_the_rows_from_which_networks_join(command: Command) -> None:
+    root = Path(__file__).parents[2]
+    pages = [(root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/own-data.md", "CHANGELOG.md")]
+    for text in (command("fit", "--help").out, *pages):
+        words = " ".join(text.replace("│", " ").split())
+        assert f"{MANY_CLASSES:,} training rows" in words
+        assert re.search(rf"(?i)\bfrom {MANY_VALUES}\b", words)

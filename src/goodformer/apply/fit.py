@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,8 +154,8 @@ def fit_file(
         replaced = f"{folder} holds an earlier model, which this one replaces." if earlier and not same else ""
         warned = [note for note in (*table.notes, weak_parts(table.split, collection, labels)) if note]
         if warn:
-            notes = (replaced, *warned, *recipe_notes(recipe, benchmark, config), before.reuse_note)
-            for sentence in filter(None, notes):
+            said = (replaced, *warned, *recipe_notes(recipe, benchmark, config), before.reuse_note)
+            for sentence in filter(None, said):
                 warn(sentence)
         if watch and not before.finished:
             watch(f"training {config.method['name']} on {counted(len(benchmark.splits['train']), 'row')} ...")
@@ -168,8 +168,8 @@ def fit_file(
         places = places_of(table.split, collection, labels.y)
         known = torch.cat([places[split] for split in plan.splits]).sort().values
         final.remember(collection.subset(known), labels.y).save(new)
-        report = fit_report(table, benchmark, fitted, final, run, baselines)
-        report["notes"] = [*warned, *notes_on(final, source.path), *report["notes"]]
+        notes = (*warned, *notes_on(final, source.path))
+        report = fit_report(table, benchmark, fitted, final, run, baselines, notes)
         files.write_json(new / REPORT, report)
         files.write_text(new / CARD, card(report))
         replace(table.split, keys=row_keys(collection)).save(new / SPLIT)
@@ -193,6 +193,7 @@ def fit_report(
     final: FittedModel,
     run: Run,
     baselines: dict[str, Any] | None,
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     """Return what `REPORT` says of a fit: the data, the split, the model and its metrics.
 
@@ -203,6 +204,7 @@ def fit_report(
         final: The model that is saved, perhaps fitted again to all rows.
         run: The run.
         baselines: What `goodformer.apply.baseline.fit_baselines` found.
+        notes: Sentences on the data and the model.
     """
     collection, labels, problems, conflicts = table.collection, table.labels, table.rows.problems(), table.conflicts
     summary = run.summary or {}
@@ -235,7 +237,7 @@ def fit_report(
         "calibration": calibration_on_test(fitted, run),
         "versions": {**summary.get("versions", {}), "rdkit": RDKIT},
     }
-    return {**report, "notes": list(filter(None, (coverage_note(report), verdict(report))))}
+    return {**report, "notes": [*notes, *filter(None, (coverage_note(report), verdict(report)))]}
 
 
 def _run_of(folder: Path) -> str | None:
