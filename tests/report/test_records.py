@@ -70,6 +70,7 @@ def test_inference_times_of_settings_that_no_longer_exist_are_left_out(tmp_path:
         {"predictions": {"sha256": "0", "graphs": {"val": "0"}}},
         {"config": None},
         {"config": {"dataset": "esol"}},
+        {"config": {"dataset": {"domain": "size"}}},
         {"edge_auc": "high"},
         {"selection": "best"},
         {"kind": INFERENCE},

@@ -67,10 +67,16 @@ class Entry(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
 
+class DatasetEntry(Entry):
+    """The data set of a configuration, and its settings."""
+
+    name: str
+
+
 class ConfigEntry(Entry):
     """The parts of a configuration that tables of records read; versions differ in the others."""
 
-    dataset: dict[str, Any] = {}
+    dataset: DatasetEntry | None = None
     training: dict[str, Any] = {}
 
 
