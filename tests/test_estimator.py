@@ -117,7 +117,7 @@ def test_a_number_of_members_that_cannot_be_is_refused(members: object) -> None:
         GraphClassifier(**{**FAST, "members": members}).fit(*molecules())
 
 
-@pytest.mark.parametrize(("method", "found"), [("auto", "blend"), ("forest:shared", "forest")])
+@pytest.mark.parametrize(("method", "found"), [("auto", "auto"), ("forest:shared", "forest")])
 def test_a_loaded_estimator_can_be_cloned_and_fitted_again(method: str, found: str, tmp_path: Path) -> None:
     smiles, labels = molecules()
     first = GraphClassifier(method, split="random", random_state=3).fit(smiles, labels)

@@ -23,6 +23,7 @@ from goodformer import files
 from goodformer.apply.fit import WRITTEN, fit_benchmark
 from goodformer.apply.recipe import Recipe, configure_fit, recipe_notes
 from goodformer.apply.refit import check_refit, plan_refit, refitted
+from goodformer.config.members import FAST, FAST_MEASURED, MEASURED, MOLECULES
 from goodformer.config.run import Hardware
 from goodformer.data.benchmarks.table import assemble
 from goodformer.data.molecule import VERSION as READER
@@ -253,7 +254,11 @@ class GraphEstimator(BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Load a folder that `save` or ``goodformer fit`` wrote."""
+        """Load a folder that `save` or ``goodformer fit`` wrote.
+
+        The model is loaded whole. To fit it again, the estimator knows its method, model and preset, but no changed
+        settings.
+        """
         model = FittedModel.open(folder)
         if model.task.measured != cls.measured:
             what, other = (
@@ -261,9 +266,10 @@ class GraphEstimator(BaseEstimator):
             )
             raise InputError(f"{folder} predicts {what}; load it with {other}.")
         name, network, preset = model.file.method["name"], model.file.model["name"], model.file.about.get("preset")
-        if model.file.members:  # the members have models of their own
+        if model.file.members:  # they have models of their own
             network = None
-            name = name if preset else "auto"  # models of earlier versions do not say their preset
+            if preset in (None, FAST, FAST_MEASURED, MOLECULES, MEASURED):
+                name, preset = "auto", None
         estimator = cls(name, network, preset=preset, standardise=model.standardise)
         estimator._set(model)
         return estimator

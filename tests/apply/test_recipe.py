@@ -123,6 +123,7 @@ def test_methods_may_be_named_as_rows_of_tables(recipe: Recipe, method: str, mod
     [
         (Recipe("forest:shared", preset="default"), MOLECULE, "names a preset already"),
         (Recipe("erm on dmpnn", model="gin"), MOLECULE, "names a model already"),
+        (Recipe(model="gin"), MOLECULE, "the model gin needs a method; name one, for example erm"),
         (Recipe(networks=True), None, "these are other graphs"),
         (Recipe("erm", networks=False), MOLECULE, "name no method, model or preset"),
         (

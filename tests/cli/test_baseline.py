@@ -110,6 +110,13 @@ def test_a_number_of_epochs_that_has_no_effect_is_noted(command: Command) -> Non
     assert "ignored" not in command(*words, *TINY).err
 
 
+def test_the_plain_forest_is_a_baseline_of_a_tuned_one(command: Command) -> None:
+    write_table(Path("mine.csv"), bad=False)
+    words = ["fit", "mine.csv", "-t", "nitro", "--no-report", "-o", "model", "--overwrite", "--json"]
+    assert list(command(*words, "--method", "forest").json["baseline"]["rows"]) == ["linear"]
+    assert list(command(*words, "--method", "forest:tuned").json["baseline"]["rows"]) == ["forest", "linear"]
+
+
 def test_no_epoch_is_named_where_there_was_none_to_select(command: Command) -> None:
     write_table(Path("mine.csv"), bad=False)
     done = command("fit", "mine.csv", "-t", "nitro", "--method", "linear", "--no-baseline", "-o", "model")

@@ -52,7 +52,7 @@ def fit_baselines(
     members = {member_name(one): member_run(run, one["run"]) for one in (run.summary or {}).get("members", ())}
     quiet = (hardware or Hardware()).model_copy(update={"progress": False, "tensorboard": False})
     for name in FOR_VALUES if benchmark.task.measured else FOR_CLASSES:
-        if name == config.method["name"]:
+        if (name, "default") == (config.method["name"], config.preset):
             continue
         if name in members:
             rows[name] = _row(members[name])

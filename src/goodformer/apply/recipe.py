@@ -105,6 +105,8 @@ def choose(benchmark: Benchmark, recipe: Recipe) -> tuple[str, str | None, str, 
     elif recipe.networks is not None:
         cause = "name no method, model or preset" if molecular else "these are other graphs"
         raise InputError(f"whether networks take part can be chosen only for the default blend of molecules; {cause}.")
+    elif method == AUTO and model not in (None, GOODFORMER):
+        raise InputError(f"the model {model} needs a method; name one, for example erm.")
     elif method == AUTO:
         method = GOODFORMER
     if preset is None:

@@ -246,7 +246,8 @@ def verdict(found: Evidence) -> dict[str, str]:
         return {"kind": "", "text": f"{text} No baseline was fitted to the same rows."}
     other = own["others"][name]
     gap = other["difference"]
-    which = f"baseline {name}" if len(own["others"]) == 1 else f"baseline {name}, the best on {found['names']['val']},"
+    compared = len(own["others"]) > 1 and "val" in found["metrics"] and headline(found, "val")["value"] is not None
+    which = f"baseline {name}, the best on {found['names']['val']}," if compared else f"baseline {name}"
     text += f" The {which} reaches {page.number(other['value'])}."
     if gap["value"] is None or gap["low"] is None:
         return {"kind": "warn", "text": text}

@@ -77,7 +77,8 @@ def calibrate(
         return Scaling(), (f"probabilities are not calibrated: {reason}.",)
     if _all_right(task, logits, y):
         capped = Scaling(capped_temperature(task, logits, y))
-        return capped, (*notes, "no validation errors: confidence is capped by the sample size.")
+        few = f"all {counted(len(known), 'validation label')} are predicted correctly, which does not prove certainty"
+        return capped, (*notes, f"{few}: probabilities are limited accordingly.")
     found = fit_scaling(task, logits, y, deviations)
     if task.kind == "multiclass":  # shifts change which class is the most probable one
         plain = fit_scaling(task, logits, y, (deviations[0], 0.0))

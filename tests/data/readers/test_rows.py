@@ -551,6 +551,16 @@ def test_unsound_tu_folders_are_refused(tmp_path: Path, name: str, text: str, me
         read_collection(folder)
 
 
+@pytest.mark.parametrize(("attributes", "codes"), [(True, False), (False, True)])
+def test_tu_folders_without_the_features_that_a_model_knows_are_refused(
+    tmp_path: Path, attributes: bool, codes: bool
+) -> None:
+    known = read_collection(tu_folder(tmp_path / "toy", 3, attributes, codes, False))[0].features
+    bare = tu_folder(tmp_path / "bare", 3, False, False, False)
+    with pytest.raises(InputError, match=r"TOY_node_labels\.txt or TOY_node_attributes\.txt"):
+        list(read_blocks(bare, features=known))
+
+
 def test_other_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"0 files NAME_graph_indicator\.txt"):
         list(read_blocks(tmp_path))

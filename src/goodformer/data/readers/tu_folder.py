@@ -44,6 +44,11 @@ def read(folder: Path, features: FeatureSpec | None = None) -> tuple[Collection,
     graph = read_owners(folder / f"{name}{INDICATOR}")  # (N,)
     edges = read_edges(folder / f"{name}_A.txt", graph, first=1)  # (E, 2)
     node = _values(folder, f"{name}_node", len(graph), None if features is None else features.node)
+    if node is None and features is not None and features.node.kind != "constant":
+        raise InputError(
+            f"{folder} has no features of nodes, but {features.node.kind} node features are expected; add "
+            f"{name}_node_labels.txt or {name}_node_attributes.txt."
+        )
     edge = _values(folder, f"{name}_edge", len(edges), None if features is None else features.edge)
     made = from_set(_graph_set(graph, edges, node, edge), features, node is None)
     return made, _labels(folder / f"{name}_graph_labels.txt", made.count)

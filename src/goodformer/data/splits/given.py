@@ -35,7 +35,7 @@ PART = {word: part for part, words in WORDS.items() for word in words}
 ROLES = {
     ID_VAL: "ID validation (for calibration)",
     ID_TEST: "ID test",
-    VAL: f"{UNKNOWN_SHIFT['val']} (to choose the epoch)",
+    VAL: f"{UNKNOWN_SHIFT['val']} (to choose epochs or to combine members)",
     TEST: UNKNOWN_SHIFT["test"],
 }
 """What the parts are used for."""
