@@ -243,3 +243,16 @@ def test_repeated_molecules_and_salts_are_told(tmp_path: Path) -> None:
     parents = " ".join(load_table(path, "smiles", "y", "random", standardise="parent").notes)
     assert "3 rows repeat" in parents  # the salt is its parent now
     assert "fragments" not in parents
+
+
+@pytest.mark.parametrize("labels", ["1 0 1", "1 1 1"])
+def test_an_error_names_rows_that_cannot_be_read(labels: str, tmp_path: Path) -> None:
+    first, bad, last = labels.split()
+    rows = [
+        {"edges": [[0, 1], [1, 2]], "label": int(first)},
+        {"edges": [[0, 1], [1, -2]], "label": int(bad)},
+        {"edges": [[0, 1]], "label": int(last)},
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"1 row cannot be read, first row 2: line 2 has an edge end"):
+        load_table(tmp_path / "a.jsonl", target="label").benchmark()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -167,6 +168,17 @@ class FileRows:
             for one in rejected
         ]
 
+    @contextmanager
+    def naming_unreadable(self) -> Iterator[None]:
+        """Add to errors of the block how many rows cannot be read, because they may be the reason."""
+        try:
+            yield
+        except InputError as error:
+            if not (problems := self.problems()):
+                raise
+            first = f"row {problems[0]['row']}: {problems[0]['reason']}"
+            raise InputError(f"{error} {counted(len(problems), 'row')} cannot be read, first {first}.") from None
+
     def place(self, row: int) -> int | str:
         """Return the number of a row from 1, with its file if there are several."""
         ends = list(accumulate(self.counts))
@@ -303,7 +315,8 @@ class LabelledFile:
         recipe |= {} if self.standardise == "none" else {"standardise": self.standardise}
         recipe |= {"split": hashlib.sha256(parts.encode()).hexdigest()}
         said = self.rows.rejected_sentence() if len(self.rows.files) > 1 else None
-        return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe, said)
+        with self.rows.naming_unreadable():
+            return assemble(self.collection, self.labels, self.split, self.path.stem, self.split.by, recipe, said)
 
 
 def load_table(
@@ -321,8 +334,9 @@ def load_table(
     targets = (target,) if isinstance(target, str) else target
     check_not_target(split, targets)
     rows = read_rows(path, smiles, targets, val, test, standardise)
-    labels = read_labels(pick(rows.columns, targets, str(path)), task)
-    made, note = rows.split(split, labels.strata, seed)
+    with rows.naming_unreadable():
+        labels = read_labels(pick(rows.columns, targets, str(path)), task)
+        made, note = rows.split(split, labels.strata, seed)
     read = [one for part, file in rows.files.items() if part != "train" for one in reading_notes(file, smiles)]
     codes = code_note(rows.collection) if rows.collection.molecules is None else ""
     unused = unused_note(rows.columns, targets, split) if len(rows.files) == 1 else ""
