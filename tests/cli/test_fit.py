@@ -485,3 +485,14 @@ def test_help_and_pages_name_the_rows_from_which_networks_join(command: Command)
         words = " ".join(text.replace("│", " ").split())
         assert f"{MANY_CLASSES:,} training rows" in words
         assert re.search(rf"(?i)\bfrom {MANY_VALUES}\b", words)
+
+
+def test_a_model_that_gives_every_test_row_the_same_class_is_pointed_out(command: Command) -> None:
+    rows = [f"{'C' * (n % 40 + 1)}{'NO'[n % 2]},{'rare' if n % 11 == 0 else 'usual'}" for n in range(200)]
+    Path("rare.csv").write_text("\n".join(["smiles,y", *rows]))
+    words = ["--split", "random", "--method", "linear", "--no-baseline", "--no-report", "-o", "model"]
+    notes = command("fit", "rare.csv", "-t", "y", *words, "--json").json["notes"]
+    assert any(re.fullmatch(r"all \d+ test rows are predicted as usual: .*", note) for note in notes)
+    write_table(Path("mine.csv"), bad=False)
+    notes = command("fit", "mine.csv", "-t", "nitro", *words, "--overwrite", "--json").json["notes"]
+    assert not any("are predicted as" in note for note in notes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from goodformer import files
@@ -168,7 +169,7 @@ def fit_file(
         places = places_of(table.split, collection, labels.y)
         known = torch.cat([places[split] for split in plan.splits]).sort().values
         final.remember(collection.subset(known), labels.y).save(new)
-        notes = (*warned, *notes_on(final, source.path))
+        notes = (*warned, *notes_on(final, source.path), *filter(None, [one_class_note(fitted, run)]))
         report = fit_report(table, benchmark, fitted, final, run, baselines, notes)
         files.write_json(new / REPORT, report)
         files.write_text(new / CARD, card(report))
@@ -302,6 +303,20 @@ def calibration_on_test(fitted: FittedModel, run: Run) -> dict[str, Any]:
             scaled = known.scaling(z)
             found[split] = {"before": measures(known.task, z, y), "after": measures(known.task, scaled, y)}
     return found
+
+
+def one_class_note(fitted: FittedModel, run: Run) -> str:
+    """Return a sentence if all test rows are predicted as one class although their labels differ."""
+    entry, known = (run.summary or {}).get("predictions"), fitted.uncertainty
+    if not entry or known is None or known.task.measured or len(fitted.classes) > 1:
+        return ""
+    kept = predictions.read(run.folder / PREDICTED, entry["sha256"])
+    y, z = (np.concatenate([getattr(kept[split], name) for split in ("id_test", "test")]) for name in ("y", "logits"))
+    said = known.classes(torch.from_numpy(z)).unique() if len(z) else torch.empty(0)
+    if len(said) != 1 or len(np.unique(y)) < 2:
+        return ""
+    name = next(iter(fitted.classes.values()))[int(said)]
+    return f"all {counted(len(z), 'test row')} are predicted as {name}: sort rows by their probability instead."
 
 
 def check_splits(config: RunConfig, benchmark: Benchmark) -> None:
