@@ -192,7 +192,7 @@ def test_goodformer_fits_several_targets_with_gaps() -> None:
         ([1.0, 2.0], "shape"),
         ([1.0, math.inf, 2.0], "infinite"),
         ([1.0, math.nan, 2.0], "NaN"),
-        ([1.0, 1.0, 1.0], "only the value"),
+        ([1.0, 1.0, 1.0], "the single value 1"),
     ],
 )
 def test_values_that_cannot_be_learnt_get_one_sentence(y: list, sentence: str) -> None:
