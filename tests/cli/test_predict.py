@@ -15,7 +15,7 @@ import torch
 from rdkit import Chem
 
 import goodformer as gf
-from goodformer.apply.predict import answer_columns, predict_file
+from goodformer.apply.predict import answer_columns, predict_file, without_threshold
 from goodformer.data.molecule import featurise
 from goodformer.errors import InputError
 from goodformer.explain.fidelity import VERDICTS
@@ -299,3 +299,27 @@ def test_neighbours_and_reasons_are_columns_of_their_own(tmp_path: Path) -> None
     assert report["neighbours"]["similarity"].startswith("Tanimoto")
     with pytest.raises(InputError, match="--neighbours"):
         predict_file(untrained(), tmp_path / "new.csv", tmp_path / "none.csv", neighbours=1)
+
+
+@pytest.mark.parametrize(
+    ("task", "classes", "kept", "words"),
+    [
+        (Task("multiclass", 3), {"y": ("low", "mid", "high")}, 8, "every 90 % set contains low, mid, high: 9 "),
+        (Task("multiclass", 3), {"y": ("low", "mid", "high")}, 9, ""),
+        (Task("binary", 2, "rocauc"), {"y": ("off", "on"), "z": ("no", "yes")}, 8, "contains y = on, z = yes: 9 "),
+    ],
+)
+def test_classes_that_no_set_can_exclude_are_named(
+    task: Task, classes: dict[str, tuple[str, ...]], kept: int, words: str
+) -> None:
+    """So many validation rows of each class, or of the second class of each target."""
+    model = untrained(task=task, classes=classes)
+    several = task.kind == "binary"
+    y = torch.tensor([[0.0, 0.0]] * 30 + [[1.0, 1.0]] * kept) if several else torch.arange(3).repeat(kept)
+    logits = (torch.randn(len(y), task.outputs, generator=torch.Generator().manual_seed(0))).double()
+    seen = Seen(logits, torch.zeros(len(y), 5), torch.randn(len(y), 2).double(), {}, y)
+    model.uncertainty = Uncertainty.learn(task, seen, seen)
+    notes = without_threshold(model, 0.9)
+    assert len(notes) == bool(words)
+    assert all(words in note for note in notes)
+    assert without_threshold(model, None) == []

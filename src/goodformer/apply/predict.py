@@ -417,17 +417,26 @@ def notes_on(model: FittedModel, path: str | Path, smiles: str | None = None, le
 
 
 def without_threshold(model: FittedModel, level: float | None) -> list[str]:
-    """Return a sentence if there are too few validation values for intervals of a level."""
+    """Return a sentence if there are too few validation labels for intervals or sets of a level."""
     known = model.uncertainty
-    if level is None or known is None or not model.task.measured:
+    if level is None or known is None:
         return []
     fewest = int(known.counts.min())
     if conformal_rank(fewest, level) <= fewest:
         return []
     needed = math.ceil(level / (1 - level) - 1e-9)
-    return [
-        f"{100 * level:g} % intervals need {needed} ID validation values, the model has {fewest}: they are left empty."
+    if model.task.measured:
+        what = f"{100 * level:g} % intervals need {needed} ID validation values, the model has {fewest}"
+        return [f"{what}: they are left empty."]
+    always = [
+        name if len(model.classes) == 1 else f"{target} = {name}"
+        for (target, names), counts in zip(model.classes.items(), known.counts.tolist(), strict=True)
+        for name, count in zip(names, counts, strict=True)
+        if conformal_rank(int(count), level) > count
     ]
+    more = f" and {len(always) - LISTED} more" if len(always) > LISTED else ""
+    what = f"every {100 * level:g} % set contains {', '.join(always[:LISTED])}{more}"
+    return [f"{what}: {needed} ID validation rows of a class are needed to exclude it."]
 
 
 def problems_of(collection: Collection) -> list[dict[str, Any]]:
