@@ -290,17 +290,18 @@ def in_words(there: Mapping[str, Sequence[int]]) -> str:
 
 def listing(sources: Sequence[Path], root: Path, seeds: int | None = None) -> list[dict[str, str]]:
     """Return one row per artefact: its name, place and content, and its coverage under each budget."""
-    found = known_records([], sources)
+    plans = {name: {budget: one.plans(budget, seeds) for budget in one.budgets} for name, one in ARTEFACTS.items()}
+    found = known_records([plan for some in plans.values() for each in some.values() for plan in each], sources)
     return [
         {
             "name": one.name,
             "place": one.place or "ours",
             "about": one.about,
             "runs": ", ".join(
-                f"{budget} {in_words(coverage(one, one.plans(budget, seeds), found, root))}" for budget in one.budgets
+                f"{budget} {in_words(coverage(one, some, found, root))}" for budget, some in plans[name].items()
             ),
         }
-        for one in ARTEFACTS.values()
+        for name, one in ARTEFACTS.items()
     ]
 
 
@@ -517,9 +518,10 @@ def page(sources: Sequence[Path], images: Path) -> str:
     A figure is left out if one of its runs has no record that counts: it would show what its tables call not run.
     A table without any record is reduced to its commands if a later one has the same title.
     """
-    found, sections = known_records([], sources), []
-    for one in ARTEFACTS.values():
-        whole = report(one, one.plans(), found)
+    plans = {name: one.plans() for name, one in ARTEFACTS.items()}
+    found, sections = known_records([plan for some in plans.values() for plan in some], sources), []
+    for name, one in ARTEFACTS.items():
+        whole = report(one, plans[name], found)
         tables = whole["tables"]
         last = {made["title"]: made for made in tables}
         about = f"{one.place} of the paper: {one.about}." if one.place else f"Not in the paper: {one.about}."
