@@ -163,11 +163,11 @@ def wants_networks(benchmark: Benchmark, recipe: Recipe) -> bool:
 def network_settings(recipe: Recipe) -> list[str]:
     """Return the names of what a recipe says of networks: several members, and settings that only networks read."""
     own, rest = split_overrides(recipe.overrides)
-    parts = [(parse_assignment(line)[0], line) for line in rest]
     several = [recipe.members, own.get("members")]
     names = ["members"] if any(isinstance(count, int) and count > 1 for count in several) else []
-    for path, _ in parts:
-        part, name = path[0], ".".join(path[1:])
+    for line in rest:
+        part, *path = parse_assignment(line)[0]
+        name = ".".join(path)
         known = PARTS[part].settings(GOODFORMER) if part in ("model", "method") else ()
         if name in known or (part == "training" and name not in READ_BY_ALL):
             names.append(f"{part}.{name}")
@@ -194,9 +194,8 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
     that point. Presets that name their number of steps, such as those with codes of environments, which are learnt
-    fast, keep their decaying rate. A run also ends once the
-    selection metric has been perfect for some time. Weights are averaged over at most one epoch, so that the average
-    does not contain the first steps.
+    fast, keep their decaying rate. A run also ends once the selection metric has been perfect for some time. Weights are
+    averaged over at most one epoch, so that the average does not contain the first steps.
 
     Args:
         train: Training graphs.
