@@ -194,8 +194,8 @@ def enough_training(train: Sized, config: RunConfig, given: Collection[str] = ()
     The epochs of presets are meant for benchmarks with tens of thousands of graphs; a table of a thousand molecules
     needs more. Early stopping ends the run, so the learning rate is constant: a decaying rate would still be high at
     that point. Presets that name their number of steps, such as those with codes of environments, which are learnt
-    fast, keep their decaying rate. A run also ends once the selection metric has been perfect for some time. Weights are
-    averaged over at most one epoch, so that the average does not contain the first steps.
+    fast, keep their decaying rate. A run also ends once the selection metric has been perfect for some time. Weights
+    are averaged over at most one epoch, so that the average does not contain the first steps.
 
     Args:
         train: Training graphs.
